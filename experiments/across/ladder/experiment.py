@@ -10,13 +10,14 @@ each with two layers, two heads as wide as the model, a residual stream and bias
 
 Two questions are kept apart in every sentence.
 
-    reached  what a model explains at the end of a continuation: the best of many starts on the first rung is led up the
-             others, where the new ingredient is turned on by degrees (`icl.stacks.training`), from 0 to 1
+    reached  the most that a model explains: at the end of any continuation, or of any single training.  A continuation
+             leads the best of many starts on the first rung up the others, where the new ingredient is turned on by
+             degrees (`icl.stacks.training`), from 0 to 1
     found    what one training from random weights explains, and how often it comes near to that
 
 Both compare a variant with vanilla by the share of the signal E ||W*||^2 that the last answer explains.  At twice and
-three times the width d the toy allows no lead; `null` is what one training finds there.  What is reached is no proof of
-what could be represented at best: it is attained, and more may be.
+three times the width d the toy allows no lead; `null` is what one training finds there.  What is reached can be
+represented; more may be.
 """
 
 from __future__ import annotations
@@ -100,16 +101,16 @@ class Ladder:
     name = "ladder"
     title = "From the toy to softmax, norms and a feed-forward: what is reached, and what one training finds"
     caption = (
-        "Does the toy's lead outlast softmax, norms and a feed-forward? Lead over vanilla at width d = 2 (a) as "
-        "reached by continuation, (b) as one training finds it. (c) How often one training comes within 0.05 of what "
-        "its variant reached. Dashed: the toy. Intervals: 95 %, family-wise in (a) and (b), exact in (c)."
+        "Does the toy's lead outlast softmax, norms and a feed-forward? Lead over vanilla at width d = 2 (a) of the "
+        "best of all continuations and trainings, (b) as one training finds it. (c) How often one training comes "
+        "within 0.05 of its variant's best. Dashed: the toy. 95 %: (a) of the prompts, (b) over seeds, (c) exact."
     )
     further: Mapping[str, str] = {
         "null": "Is there a lead where the toy allows none? What one training finds at twice and three times the width "
         "d, with a feed-forward, each arm at its own learning rate. Filled: none, as the toy says; cross: against it; "
         "hollow: not decided. Grey: within 0.02. Intervals: family-wise 95 %, paired seeds.",
-        "tasks": "Does the lead grow with the task as the toy says? SVFormer's lead over vanilla at width d as reached "
-        "by continuation, by rung. Short bars: the toy. Intervals: family-wise 95 %, paired seeds.",
+        "tasks": "Does the lead grow with the task as the toy says? SVFormer's lead over vanilla at width d, best of "
+        "all continuations, at d = 2 of trainings too, by rung. Short bars: the toy. Intervals: 95 %, of the prompts.",
     }
     kind: Kind = "scale"
     claims: tuple[str, ...] = (WIDTH, LAYER)
@@ -133,15 +134,16 @@ class Ladder:
             "source": "theory.toy.width; bounds of the rung linear: theory.toy.trained_layer, of a causal first layer "
             "whose scores are of positions alone",
             "statistic": f"share of E ||W*||^2 explained by the answer after all pairs, on {config.scored_prompts} "
-            "held-out prompts, the same for all models, whose own error is not in the intervals; leads are mean paired "
-            "differences to vanilla's, family-wise 95 %",
+            "held-out prompts, the same for all models. Reached: the best of an arm's continuations and, at the first "
+            "task, of its single trainings less vanilla's best, with the prompts' error. Found: the mean paired "
+            "difference over seeds. Family-wise 95 %",
             "rule": f"a lead is there if its interval lies beyond {KEPT:g}; it is as large as the toy's, or as the "
             f"rung before's, within {KEPT:g}; there is none if it lies within {NULL:g}. An arm has converged if twice "
             f"the steps add at most {CONVERGED:g} by the end of the paired interval; what compares one that has not is "
             "inconclusive. Controls: vanilla's twin of a lead; the lead at width d of none",
-            "reached": f"per seed the best of {config.starts} starts of {config.search_steps} steps, by training loss, "
-            f"learning rates {rates} in turn; then {config.lengths[0]} steps a rung, at each of these rates, of which "
-            "the best by training loss goes on",
+            "continued": f"per seed the best of {config.starts} starts of {config.search_steps} steps, by training "
+            f"loss, learning rates {rates} in turn; then {config.lengths[0]} steps a rung, at each of these rates, of "
+            "which the best by training loss goes on",
             "tuning": config.tuning.described("rung, width and variant"),
             "decides": config.decides,
             "tasks": {task.key: _of_task(task, plans) for task in config.tasks},
@@ -161,7 +163,7 @@ class Ladder:
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         from experiments.across.ladder import figure
 
-        return figure.leads(prediction, measurement)
+        return figure.draw(prediction, measurement)
 
     def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:
         from experiments.across.ladder import figure

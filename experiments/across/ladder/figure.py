@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from experiments.across.ladder.setting import FIRST, NULL, RUNGS
-from experiments.across.ladder.verdicts import against_vanilla, chance, first, leads_by_rung, null_rows, shares_of
+from experiments.across.ladder.verdicts import chance, first, leads, null_rows
 from experiments.drawing import style
 from experiments.drawing.judged import Mark, judged
 from experiments.store.folders import Json
@@ -22,20 +22,20 @@ LEAD = "lead over vanilla (share of the signal)"
 HELD = {"agrees": True, "contradicts": False}
 
 
-def leads(prediction: Json, measurement: Json) -> Figure:
+def draw(prediction: Json, measurement: Json) -> Figure:
     """Draw leads as reached and as found, and how often one training comes near to what is reached."""
     fig, axes = style.figure(3, width=3.9, height=3.9)
     task, about = first(prediction)
-    titles = {"reached": "Reached by continuation", "found": "Found by one training"}
+    titles = {"reached": "Reached: the best of all", "found": "Found by one training"}
     for axis, (what, title) in zip(axes, titles.items(), strict=False):
-        _over_rungs(axis, leads_by_rung(prediction, measurement, what), about["lead"])
+        _over_rungs(axis, {rung: leads(measurement, task, rung, what) for rung in RUNGS}, about["lead"])
         axis.set_ylabel(LEAD)
         axis.set_title(title)
     bottoms, tops = zip(*(axis.get_ylim() for axis in axes[:2]), strict=True)
     for axis in axes[:2]:
         axis.set_ylim(min(bottoms), max(tops))
-    for arm, shares in measurement["reached"][task][FIRST]["share"].items():
-        if arm != TWIN and None not in shares:
+    for arm in measurement["reached"][task][FIRST]["share"]:
+        if arm != TWIN:
             counts = [chance(measurement, task, rung, arm) for rung in RUNGS]
             _bars(axes[2], arm, [(k / n, *share_interval(k, n, method="exact")) for k, n in counts])
     axes[2].set_ylim(-0.03, 1.03)
@@ -68,7 +68,7 @@ def tasks(prediction: Json, measurement: Json) -> Figure:
     """Draw one variant's lead as reached, by task and rung."""
     fig, (axis,) = style.figure(1, width=5.6, height=3.9)
     for at, (task, about) in enumerate(prediction["tasks"].items()):
-        by_rung = {rung: against_vanilla(shares_of(measurement, "reached", task, rung)) for rung in RUNGS}
+        by_rung = {rung: leads(measurement, task, rung, "reached") for rung in RUNGS}
         arm = next(name for name in by_rung[FIRST] if name != TWIN)
         if (toy := about["lead"].get(arm)) is not None:
             axis.plot([at - 0.4, at + 0.4], [toy, toy], label=None if at else "the toy", **TOY)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def tasks(prediction: Json, measurement: Json) -> Figure:
     axis.set_xticks(range(len(prediction["tasks"])), [f"d = {about['d']}" for about in prediction["tasks"].values()])
     axis.set_xlabel("numbers of x; prompts of 2 d pairs, noise 0.1")
     axis.set_ylabel(LEAD)
-    axis.set_title("Reached by continuation, at width d")
+    axis.set_title("Reached: the best of all, at width d")
     style.legend_below(axis)
     return fig
 

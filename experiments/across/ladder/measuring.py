@@ -36,7 +36,8 @@ def measured(config: Config, seeds: int, run: RunFolder) -> Json:
         records += some
     parts, tuning, trained = _found(config, seeds, run)
     provenance_of = of_runs([*records, *trained])
-    return {"seeds": seeds, "reached": reached, "parts": parts, "tuning": tuning, "provenance": provenance_of}
+    about = {"seeds": seeds, "task": config.task.key}
+    return {**about, "reached": reached, "parts": parts, "tuning": tuning, "provenance": provenance_of}
 
 
 def prompts(config: Config, task: Setting) -> PromptSource:
@@ -207,13 +208,15 @@ def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list
     task, records, parts, tables = config.task, list[Json](), dict[str, Json](), list[Json]()
     places = {f"{rung}, width d": (rung, task, task.d) for rung in RUNGS}
     places |= {f"{LAST}, width {factor} d": (LAST, task, factor * task.d) for factor in config.widths}
-    power, zero = prompts(config, task).power(), float(task.zero_loss)
+    power, zero, signal = prompts(config, task).power(), float(task.zero_loss), task.d**2
     for key, place in places.items():
         count = seeds if place[2] == task.d else ceil(1.5 * seeds)
         names, rate = config.names(task), config.recipe.learning_rate
-        long = config.lengths[-1]
+        steps = config.lengths[-1]
         trials = {
-            f"{key}, {name}": _arm(name, place, config, seed=0, steps=long, rate=rate) for name in names if name != TWIN
+            f"{key}, {name}": _arm(name, place, config, seed=0, steps=steps, rate=rate)
+            for name in names
+            if name != TWIN
         }
         rates, tuning = tuned(trials, config.tuning, run, f"ladder, {key}", stacks.train_stacked)
         own = {name: rates[f"{key}, {BASELINE if name == TWIN else name}"] for name in names}
@@ -229,16 +232,17 @@ def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list
         records += [record for of_seed in trained for record in of_seed.values()]
         tables.append(tuning)
 
-        def share(record: Json) -> float | None:
-            end = record["held_out"]
-            return zero / task.d**2 * (1 - end["loss"][-1] / power) if end else None
-
+        ends = {
+            name: [[of_seed[name, steps]["held_out"] for of_seed in trained] for steps in config.lengths]
+            for name in names
+        }
         parts[key] = {
             "width": place[2],
             "share": {
-                name: [[share(of_seed[name, steps]) for of_seed in trained] for steps in config.lengths]
-                for name in names
+                name: [[end and zero / signal * (1 - end["loss"][-1] / power) for end in some] for some in both]
+                for name, both in ends.items()
             },
+            "stderr": {name: [end and end["stderr"][-1] / signal for end in long] for name, (_, long) in ends.items()},
         }
     together = {what: {k: x for one in tables for k, x in one.get(what, {}).items()} for what in ("losses", "best")}
     return parts, {**tables[0], **(together if tables[0]["tuned"] else {})}, records

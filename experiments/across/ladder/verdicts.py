@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import nan
-from statistics import fmean
+from math import hypot, nan
+from statistics import NormalDist
 
 from experiments.across.ladder.setting import CONVERGED, FIRST, KEPT, LAST, LAYER, NULL, RUNGS, WIDTH
 from experiments.store.folders import Json
@@ -27,22 +27,45 @@ def _numbers(shares: Sequence[float | None]) -> list[float]:
     return [nan if x is None else x for x in shares]
 
 
-def shares_of(measurement: Json, what: str, task: str, rung: str) -> dict[str, list[float]]:
-    """Return every arm's shares, one a seed: as reached, or as found at width d by the longer training."""
-    if what == "reached":
-        return {arm: _numbers(x) for arm, x in measurement["reached"][task][rung]["share"].items()}
-    return {arm: _numbers(x[-1]) for arm, x in measurement["parts"][f"{rung}, width d"]["share"].items()}
+def found(measurement: Json, rung: str) -> dict[str, list[float]]:
+    """Return what single trainings explain at width d after the longer training: every arm's shares, one a seed."""
+    return {arm: _numbers(both[-1]) for arm, both in measurement["parts"][f"{rung}, width d"]["share"].items()}
 
 
-def against_vanilla(shares: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
-    """Return every other arm's lead over vanilla, paired by seed."""
-    return against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
+def best(measurement: Json, task: str, rung: str) -> dict[str, Interval]:
+    """Return every arm's largest share: of its continuations and, at the first task, of its single trainings too.
+
+    The interval is that of the prompts on which it is scored.
+    """
+    reached, part = measurement["reached"][task][rung], measurement["parts"][f"{rung}, width d"]
+    largest = {}
+    for arm in reached["share"]:
+        tries = list(zip(reached["share"][arm], reached["stderr"][arm], strict=True))
+        if task == measurement["task"]:
+            tries += zip(part["share"][arm][-1], part["stderr"][arm], strict=True)
+        share, stderr = max((one for one in tries if one[0] is not None), default=(nan, nan))
+        largest[arm] = _of_prompts(share, stderr, 1)
+    return largest
 
 
-def leads_by_rung(prediction: Json, measurement: Json, what: str) -> dict[str, dict[str, Interval]]:
-    """Return leads at the first task by rung and arm."""
-    task, _ = first(prediction)
-    return {rung: against_vanilla(shares_of(measurement, what, task, rung)) for rung in RUNGS}
+def _of_prompts(mean: float, stderr: float, family: int) -> Interval:
+    return Interval(mean, stderr, NormalDist().inv_cdf(1 - 0.025 / family) * stderr)
+
+
+def leads(measurement: Json, task: str, rung: str, what: str) -> dict[str, Interval]:
+    """Return every other arm's lead over vanilla: `found`, paired by seed; or `reached`, of the best of each.
+
+    Of the latter the interval is that of the prompts, as if they were different ones for both, which is too wide.
+    """
+    if what == "found":
+        shares = found(measurement, rung)
+        return against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
+    largest = best(measurement, task, rung)
+    vanilla = largest.pop(BASELINE)
+    return {
+        arm: _of_prompts(x.mean - vanilla.mean, hypot(x.stderr, vanilla.stderr), len(largest))
+        for arm, x in largest.items()
+    }
 
 
 def _converged(part: Json) -> set[str]:
@@ -55,54 +78,57 @@ def _converged(part: Json) -> set[str]:
 
 
 def chance(measurement: Json, task: str, rung: str, arm: str) -> tuple[int, int]:
-    """Return how many trainings come within KEPT of the mean that is reached, and of how many."""
-    reached = measurement["reached"][task][rung]["share"][arm]
-    found = measurement["parts"][f"{rung}, width d"]["share"][arm][-1]
-    level = fmean(x for x in reached if x is not None) - KEPT
-    return sum(x is not None and x >= level for x in found), len(found)
+    """Return how many trainings come within KEPT of the most that is reached, and of how many."""
+    shares, level = found(measurement, rung)[arm], best(measurement, task, rung)[arm].mean - KEPT
+    return sum(share >= level for share in shares), len(shares)
 
 
 def verdicts(prediction: Json, measurement: Json) -> Iterator[Judgement]:
     """Yield what is judged of what is reached, by task; then of single trainings, and the null."""
-    decides = prediction["decides"]
     for task, about in prediction["tasks"].items():
-        by_rung = {rung: shares_of(measurement, "reached", task, rung) for rung in RUNGS}
-        for rung, shares in by_rung.items():
-            yield from _of_leads(("reached", task, rung), shares, about, decides=decides, arms=None)
+        by_rung = {rung: leads(measurement, task, rung, "reached") for rung in RUNGS}
+        for rung, of_rung in by_rung.items():
+            vanilla = best(measurement, task, rung)[BASELINE]
+            yield from _of_leads(("reached", task, rung), of_rung, vanilla, prediction)
             yield _never_below_bayes(measurement, task, rung, about)
-        yield from _of_changes(task, by_rung, decides=decides)
-        yield from _of_bounds(task, by_rung[FIRST], about, decides=decides)
-    task, about = first(prediction)
+        yield from _of_changes(task, by_rung, prediction)
+        yield from _of_bounds(task, best(measurement, task, FIRST), prediction)
+    task = measurement["task"]
     for rung in RUNGS:
-        shares, settled = (
-            shares_of(measurement, "found", task, rung),
-            _converged(measurement["parts"][f"{rung}, width d"]),
-        )
-        yield from _of_leads(("found", task, rung), shares, about, decides=decides, arms=settled)
+        settled = _converged(measurement["parts"][f"{rung}, width d"])
+        vanilla = t_interval(found(measurement, rung)[BASELINE])
+        of_rung = leads(measurement, task, rung, "found")
+        yield from _of_leads(("found", task, rung), of_rung, vanilla, prediction, settled)
     yield from (row for row, _ in null_rows(prediction, measurement))
 
 
 def _of_leads(
     where: tuple[str, str, str],
-    shares: Mapping[str, Sequence[float]],
-    about: Json,
-    *,
-    decides: bool,
-    arms: set[str] | None,
+    by_arm: Mapping[str, Interval],
+    vanilla: Interval,
+    prediction: Json,
+    settled: set[str] | None = None,
 ) -> Iterator[Expectation]:
-    """Yield that there is a lead, and that it is as large as the toy's.  arms: those that have converged; None: all."""
+    """Yield that there is a lead, and that it is as large as the toy's.
+
+    Args:
+        where: what is compared, at which task and rung.
+        by_arm: leads over vanilla.
+        vanilla: the share that it explains.
+        prediction: of all tasks.
+        settled: arms that have converged; None: all of them.
+    """
     what, task, rung = where
-    leads, vanilla = against_vanilla(shares), t_interval(shares[BASELINE])
-    twin = leads[TWIN]
-    for arm, lead in leads.items():
+    twin, decides = by_arm[TWIN], prediction["decides"]
+    for arm, lead in by_arm.items():
         if arm == TWIN:
             continue
-        name, toy = f"{what}/{task}/{rung}/{arm}", about["lead"].get(arm)
+        name, toy = f"{what}/{task}/{rung}/{arm}", prediction["tasks"][task]["lead"].get(arm)
         group = f"{what}, {task}, {rung}: {arm}"
         if toy is None:
             yield unpredicted(name, group, f"{arm} against vanilla", lead, quantity=LEAD)
             continue
-        compared = arms is None or {arm, BASELINE} <= arms
+        compared = settled is None or {arm, BASELINE} <= settled
         numbers: Json = {"group": group, "claim": WIDTH, "slack": KEPT, "quantity": LEAD, "decided": decides}
         if abs(toy) <= KEPT:
             numbers |= {"id": f"none/{name}", "rule": "none", "predicted": 0.0}
@@ -125,22 +151,17 @@ def _of_leads(
         )
 
 
-def _of_changes(
-    task: str, by_rung: Mapping[str, Mapping[str, Sequence[float]]], *, decides: bool
-) -> Iterator[Expectation]:
-    """Yield that an ingredient leaves the lead as it was.  Control: one that takes all of it."""
-    arms = [arm for arm in by_rung[FIRST] if arm not in (BASELINE, TWIN)]
-    leads = {
-        rung: {arm: [a - b for a, b in zip(shares[arm], shares[BASELINE], strict=True)] for arm in arms}
-        for rung, shares in by_rung.items()
-    }
+def _of_changes(task: str, by_rung: Mapping[str, Mapping[str, Interval]], prediction: Json) -> Iterator[Expectation]:
+    """Yield that an ingredient leaves the lead that is reached as it was.  Control: one that takes all of it."""
     for before, after in pairwise(RUNGS):
-        for arm in arms:
-            pairs = zip(leads[after][arm], leads[before][arm], strict=True)
-            change = t_interval([b - a for b, a in pairs], len(arms))
+        for arm, lead in by_rung[after].items():
+            if arm == TWIN:
+                continue
+            earlier = by_rung[before][arm]
+            change = _of_prompts(lead.mean - earlier.mean, hypot(lead.stderr, earlier.stderr), len(by_rung[after]) - 1)
             yield Expectation.sampled(
                 change,
-                t_interval(leads[before][arm], len(arms)),
+                earlier,
                 id=f"change/{task}/{after}/{arm}",
                 group=f"what {after} does to the lead of {arm}, {task}",
                 claim=WIDTH,
@@ -149,20 +170,18 @@ def _of_changes(
                 predicted=0.0,
                 slack=KEPT,
                 quantity="change of the lead (share of the signal)",
-                decided=decides,
+                decided=prediction["decides"],
             )
 
 
-def _of_bounds(
-    task: str, shares: Mapping[str, Sequence[float]], about: Json, *, decides: bool
-) -> Iterator[Expectation]:
+def _of_bounds(task: str, largest: Mapping[str, Interval], prediction: Json) -> Iterator[Expectation]:
     """Yield that the rung linear explains what is proved.  Controls: nothing, and all of the signal."""
-    for arm, bounds in about["proved"].items():
-        if bounds is None or arm not in shares:
+    for arm, bounds in prediction["tasks"][task]["proved"].items():
+        if bounds is None or arm not in largest:
             continue
         least, most = bounds
         yield Expectation.sampled(
-            t_interval(shares[arm], len(shares)),
+            largest[arm],
             Interval(0.0, 0.0, 0.0),
             Interval(1.0, 0.0, 0.0),
             id=f"proved/{task}/{arm}",
@@ -173,32 +192,29 @@ def _of_bounds(
             predicted=(least + most) / 2,
             slack=(most - least) / 2 + KEPT,
             quantity=SHARE,
-            decided=decides,
+            decided=prediction["decides"],
         )
 
 
 def null_rows(prediction: Json, measurement: Json) -> Iterator[tuple[Expectation, str]]:
     """Yield that one training finds no lead at a width, and that width.  Control: the lead that it finds at width d."""
     task, about = first(prediction)
-    control = against_vanilla(shares_of(measurement, "found", task, LAST))
+    control = leads(measurement, task, LAST, "found")
     for key, part in measurement["parts"].items():
         if part["width"] == about["d"]:
             continue
-        leads = against_vanilla({arm: _numbers(x[-1]) for arm, x in part["share"].items()})
-        next(arm for arm in leads if arm != TWIN)
+        shares = {arm: _numbers(both[-1]) for arm, both in part["share"].items()}
+        by_arm = against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
+        other = next(arm for arm in by_arm if arm != TWIN)
         settled, width = _converged(part), key.rpartition("width ")[2]
-        for arm, lead in leads.items():
+        for arm, lead in by_arm.items():
             compared = {arm, BASELINE} <= settled
             if about["lead"].get(arm) is None and arm != TWIN:
                 yield unpredicted(f"null/{key}/{arm}", f"null, {key}: {arm}", arm, lead, quantity=LEAD), width
                 continue
             row = Expectation.sampled(
                 lead,
-                *(
-                    (control["svformer"] if arm == TWIN and "svformer" in control else control[arm],)
-                    if compared
-                    else ()
-                ),
+                *((control[other if arm == TWIN else arm],) if compared else ()),
                 id=f"null/{key}/{arm}",
                 group=f"null, {key}: {arm}",
                 claim=WIDTH,
@@ -214,20 +230,17 @@ def null_rows(prediction: Json, measurement: Json) -> Iterator[tuple[Expectation
 
 def _never_below_bayes(measurement: Json, task: str, rung: str, about: Json) -> Check:
     """Return that the best model explains no more than the posterior mean does: that would be a leak."""
-    reached = measurement["reached"][task][rung]
-    known = {arm: [x for x in of_seeds if x is not None] for arm, of_seeds in reached["share"].items()}
-    means = {arm: fmean(x) for arm, x in known.items() if x}
-    best = max(means, key=means.__getitem__)
-    stderr = max(x for x in reached["stderr"][best] if x is not None)
+    largest = best(measurement, task, rung)
+    first_of_all = max(largest.values(), key=lambda one: one.mean)
     return Check(
         id=f"bayes/{task}/{rung}",
         group="no model is better than Bayes",
         claim=WIDTH,
         statement=f"the best of {rung}, {task}, explains no more than the posterior mean",
         predicted=about["bayes"],
-        measured=means[best],
-        stderr=stderr,
-        tolerance=STANDARD_ERRORS * (stderr + about["bayes_stderr"]),
+        measured=first_of_all.mean,
+        stderr=first_of_all.stderr,
+        tolerance=STANDARD_ERRORS * (first_of_all.stderr + about["bayes_stderr"]),
         controls=(-1.0,),
         relation="at most",
         quantity=SHARE,
