@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, isfinite
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.across.ladder.setting import FIRST, LAST, RUNGS, Config, architecture
@@ -210,7 +210,6 @@ def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list
     places |= {f"{LAST}, width {factor} d": (LAST, task, factor * task.d) for factor in config.widths}
     power, zero, signal = prompts(config, task).power(), float(task.zero_loss), task.d**2
     for key, place in places.items():
-        count = seeds if place[2] == task.d else ceil(1.5 * seeds)
         names, rate = config.names(task), config.recipe.learning_rate
         steps = config.lengths[-1]
         trials = {
@@ -228,7 +227,7 @@ def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list
                 for steps in config.lengths
             }
 
-        trained = rounds(arms, count, run, f"ladder, {key}", stacks.train_stacked)
+        trained = rounds(arms, seeds, run, f"ladder, {key}", stacks.train_stacked)
         records += [record for of_seed in trained for record in of_seed.values()]
         tables.append(tuning)
 

@@ -41,7 +41,7 @@ class Config:
         rates: of starts, in turn, and of each later rung, of which a seed's best is kept.
         recipe: of later rungs and of `found`.
         lengths: in steps, of `found` and of the null; the second is twice the first and says what has converged.
-        widths: of the null, as factors of d; there are half as many seeds again.
+        widths: of the null, as factors of d.
         tuning: of `found` and the null.
         scored_prompts: on which models are compared, the same for all.
         own: a user's variants.
