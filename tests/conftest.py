@@ -52,9 +52,33 @@ LONGEST = (
     "tests/icl/training/parallel/test_two_processes.py",
     "tests/experiments/store/test_cluster.py",
 )
+# What takes seconds to set up: tests that use it are long too.
+LONG_FIXTURES = {
+    "tests.experiments.conftest.smoke",
+    "tests.experiments.across.test_orderings.run",
+    "tests.experiments.campaign.test_question.finished",
+    "tests.experiments.cli.test_train.text",
+    "tests.experiments.report.test_site.site",
+    "tests.experiments.report.test_pages.pages",
+    "tests.experiments.skipv1.test_uptraining.ran",
+    "tests.experiments.training.test_stacks.records",
+    "tests.icl.training.parallel.test_two_processes.place",
+    "tests.icl.training.parallel.test_two_processes.whole",
+    "tests.theory.plans.test_installed_papers.crowded",
+}
 
 
+def fixtures_of(item):
+    """Return module and name of every fixture that a test uses."""
+    found = item._fixtureinfo.name2fixturedefs.values()
+    return {f"{one.func.__module__}.{one.argname}" for definitions in found for one in definitions[-1:]}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if LONG_FIXTURES & fixtures_of(item):
+            item.add_marker("long")
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 

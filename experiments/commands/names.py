@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from experiments.commands.training_options import TrainingOptions
 from experiments.store.folders import UserError
 from experiments.training.arms import Arm, Initial, PromptSource, RecallSource, Source, TextSource
 from experiments.training.device import check_at_least_one
@@ -24,6 +25,8 @@ from theory.plans.suggestions import suggestions, unknown
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
 REGRESSION, RECALL = "regression", "recall"
+REPLACED = ("learning_rate", "weight_decay")  # settings of a schedule that are a user's, if he says them
+OF_A_RECIPE = ("steps", "depth_rate", "optimiser", "accumulate", "compile", "log_every", "evaluate_every")
 SIZES = {"d": int, "n": int, "sigma": float}
 
 
@@ -61,36 +64,28 @@ def trained(folder: Path, variant: str | None, sizes: dict[str, int | None]) -> 
     return Model(of.architecture, of.plan, of.name, initial)
 
 
-def arm(
-    of: Model,
-    data: str,
-    *,
-    context: int | None,
-    batch: int | None,
-    schedule: str,
-    seed: int,
-    replaced: dict[str, float | None],
-    **recipe: Any,
-) -> Arm:
-    """The training as data, of text the name alone.
-
-    replaced: settings of the schedule, unless None; recipe: fields of `Recipe`.
-    """
+def arm(of: Model, options: TrainingOptions) -> Arm:
+    """Return the training as data, of text the name alone.  Raises UserError or BadInput for what makes no sense."""
+    schedule, context, batch = options.schedule, options.context, options.batch
     if schedule not in SCHEDULES:
         raise UserError(unknown("schedule", schedule, SCHEDULES))
-    if seed < 0:
-        raise UserError(f"--seed must not be negative, got {seed}")
+    if options.seed < 0:
+        raise UserError(f"--seed must not be negative, got {options.seed}")
     check_at_least_one(context=context, batch=batch)
-    config, source = _continued(of, data, context) if of.initial else _sized(of.architecture, data, context)
-    settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
+    sized_for = _continued(of, options.data, context) if of.initial else _sized(of.architecture, options.data, context)
+    config, source = sized_for
+    of_user: dict[str, Any] = {name: getattr(options, name) for name in OF_A_RECIPE}
+    replaced = {name: x for name in REPLACED if (x := getattr(options, name)) is not None}
+    precision = options.precision or ("fp32" if options.device == "cpu" else "bf16")
     length = (source.context if isinstance(source, TextSource) else 0) or config.context
+    about = {**SCHEDULES[schedule].settings, **replaced, **of_user, "precision": precision}
     return Arm(
         architecture=config,
         variant=of.variant,
         label=of.label,
         source=source,
-        recipe=Recipe(batch=batch or max(1, TOKENS_A_STEP // length), **recipe, **settings),
-        seed=seed,
+        recipe=Recipe(batch=batch or max(1, TOKENS_A_STEP // length), **about),
+        seed=options.seed,
         initial=of.initial,
     )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from experiments.commands import names
-from experiments.store.folders import RunFolder, UserError, in_a_path
+from experiments.commands.training_options import TrainingOptions
+from experiments.store.folders import RunFolder, in_a_path
 from experiments.store.progress import warn
 from experiments.training import extension, memory
 from experiments.training.arms import Arm
@@ -32,41 +32,27 @@ class Request:
     memory: str
 
 
-def ask(
-    count: int,
-    recompute: bool,
-    preset: str | None,
-    variant: str | None,
-    init: Path | None,
-    data: str,
-    sizes_asked: dict[str, int | None],
-    device: str,
-    precision: str | None,
-    before: Path | None,
-    out: Path,
-    **options: Any,
-) -> Request:
-    """count: of processes.  Raises UserError or BadInput for what makes no sense."""
-    if (preset is None) == (init is None):
-        raise UserError("say either --preset, for a new model, or --init, for one that is there")
-    check_at_least_one(**sizes_asked)
-    if preset is not None:
-        of, called = names.model(preset, variant, sizes_asked), preset
+def ask(options: TrainingOptions, count: int) -> Request:
+    """Return what is asked for, of so many processes.  Raises UserError or BadInput for what makes no sense."""
+    check_at_least_one(**options.sizes)
+    if options.preset is not None:
+        of, called = names.model(options.preset, options.variant, options.sizes), options.preset
     else:
-        assert init is not None
-        of, called = names.trained(init, variant, sizes_asked), init.resolve().name
-    arm = names.arm(of, data, precision=precision or ("fp32" if device == "cpu" else "bf16"), **options)
+        assert options.init is not None
+        of, called = names.trained(options.init, options.variant, options.sizes), options.init.resolve().name
+    arm, recompute = names.arm(of, options), options.recompute
     check_shares(arm.recipe, count)
-    memory.check(arm, "cpu" if device == "cpu" else None, count, recompute=recompute)  # before text is prepared
-    device = chosen_device(device)
-    if not precision:
+    memory.check(arm, "cpu" if options.device == "cpu" else None, count, recompute=recompute)  # before text is prepared
+    device = chosen_device(options.device)
+    if not options.precision:
         arm = replace(arm, recipe=replace(arm.recipe, precision="bf16" if device == "cuda" else "fp32"))
     arm = names.reading(arm)
     memory.check(arm, device, count, recompute=recompute)
+    before = options.resume_from
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
-    named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(of.label)}"
-    run = RunFolder(_place(out / "train", named, arm.key(device), preset))
+    named = in_a_path(called) if options.preset is None else f"{options.preset}-{in_a_path(of.label)}"
+    run = RunFolder(_place(options.out / "train", named, arm.key(device), options.preset))
     if arm.initial and not run.has("config.json"):
         arm.model("cpu")  # damaged weights are told of before there is a folder
     if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):

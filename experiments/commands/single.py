@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import sys
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 from experiments.commands import request
 from experiments.commands.request import Request
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.commands.training_options import TrainingOptions
+from experiments.store.folders import Json, RunFolder
 from experiments.store.progress import progress, relayed, warn
 from experiments.training import extension
 from experiments.training.arms import Arm, TextSource
@@ -43,98 +45,50 @@ class Trained:
         return f"<Trained: in {str(self.folder)!r}, record of {', '.join(self.record)}>"
 
 
-def train(
-    preset: str | None = None,
-    variant: str | None = None,
-    *,
-    init: Path | str | None = None,
-    steps: int,
-    data: str = "stdlib",
-    batch: int | None = None,
-    width: int | None = None,
-    layers: int | None = None,
-    heads: int | None = None,
-    context: int | None = None,
-    schedule: str = "skipv1-llama",
-    learning_rate: float | None = None,
-    weight_decay: float | None = None,
-    depth_rate: float = 1.0,
-    optimiser: Literal["adamw", "muon"] = "adamw",
-    accumulate: int = 1,
-    precision: str | None = None,
-    compile: bool = False,
-    seed: int = 0,
-    device: str = "auto",
-    log_every: int = 10,
-    evaluate_every: int = 0,
-    save_every: float = 60.0,
-    recompute: bool = False,
-    resume_from: Path | str | None = None,
-    out: Path | str = "runs",
-) -> Trained:
+def train(preset: str | None = None, variant: str | None = None, **options: Any) -> Trained:
     """Train a model of the papers under a variant, or resume it, in a folder below out/train.
 
     Its sizes and what it needs of memory go to standard error first.  In processes that torchrun has started, all of
     them train it together (`icl.training.parallel`) and return the same.
 
-    init        in place of preset and variant, the folder of a model whose weights are there: trained, imported or
-                converted.  Weights alone go on; the schedule begins anew, and `resume_from` is what carries on one
-    variant     names joined by `+`, FILE.py:function among them; by default the preset's own
-    data        stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1, to which scored=last and the fields of
-                `theory.plans.law.Law` may be added: regression:d=5,n=20,sigma=0.1,spike=4,inputs=laplace,pool=64
-    batch       sequences a step; by default what makes about 4,096 tokens
-    width, layers, heads    of the model, in place of the preset's (`theory.plans.presets.resized`)
-    context     tokens a sequence of text; by default the preset's, at most 512
-    schedule    of a paper (`icl.recipe.SCHEDULES`), whose rate and decay the next two replace
-    depth_rate  the rate of a depth rule's own parameters over that of all others
-    optimiser   muon: matrices of layers by Muon, all else by AdamW
-    precision   fp32, or bf16 with fp32 weights: the default on a GPU
-    save_every  seconds between checkpoints
-    recompute   make activations again in the backward pass in place of keeping them (`icl.training.recomputing`)
-    resume_from the folder of a finished training of fewer steps, to be carried on in a folder of its own: weights,
-                optimiser and order of the data go on, and from there the rate is the schedule's for all `steps`
+    Args:
+        preset: of the papers.
+        variant: names joined by `+`, FILE.py:function among them; by default the preset's own.
+        options: the further fields of `TrainingOptions`, with underscores: `steps` is needed.
 
-    Raises UserError or BadInput for what makes no sense, Diverged if the training left for good.
+    Raises:
+        UserError: or BadInput, for what makes no sense.
+        Diverged: if the training left for good.
     """
+    return carried_out(TrainingOptions(preset=preset, variant=variant, **options))
+
+
+def _signature() -> inspect.Signature:
+    """Return the arguments of `train`: the first two by place, too."""
+    parameters = inspect.signature(TrainingOptions).parameters.values()
+    by_place = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters if one.name in ("preset", "variant")]
+    return inspect.Signature([*by_place, *(one for one in parameters if one.name not in ("preset", "variant"))])
+
+
+train.__signature__ = _signature()  # type: ignore[attr-defined]
+
+
+def carried_out(options: TrainingOptions) -> Trained:
+    """Train what is asked for to its end.  Raises as `train`."""
     launch = launched(os.environ)
 
     def ask() -> Request:
-        return request.ask(
-            launch.count if launch else 1,
-            recompute,
-            preset,
-            variant,
-            Path(init) if init is not None else None,
-            data,
-            {"width": width, "layers": layers, "heads": heads},
-            device,
-            precision,
-            None if resume_from is None else Path(resume_from),
-            Path(out),
-            context=context,
-            batch=batch,
-            schedule=schedule,
-            seed=seed,
-            replaced={"learning_rate": learning_rate, "weight_decay": weight_decay},
-            steps=steps,
-            depth_rate=depth_rate,
-            optimiser=optimiser,
-            accumulate=accumulate,
-            compile=compile,
-            log_every=log_every,
-            evaluate_every=evaluate_every,
-        )
+        return request.ask(options, launch.count if launch else 1)
 
-    if not save_every >= 0:
-        raise UserError(f"--save-every must not be negative, got {save_every}")
     alone = None if launch else ask()  # before torch is imported
     from icl.training.parallel.joining import joined
 
-    with joined(launch, gpus=device != "cpu", recomputed=recompute) as processes, ExitStack() as stack:
+    gpus, recomputed = options.device != "cpu", options.recompute
+    with joined(launch, gpus=gpus, recomputed=recomputed) as processes, ExitStack() as stack:
         job = alone or processes.first(ask)
         processes.first(lambda: stack.enter_context(job.run.locked()))
         if not processes.first(lambda: job.run.has("summary.json")):
-            _finish(job, processes, save_every)
+            _finish(job, processes, options.save_every)
         return processes.first(lambda: _left(job))
 
 

@@ -157,7 +157,7 @@ def test_a_training_that_is_stopped_says_how_to_resume(tmp_path):
         (["report"], "experiments.report.write_report"),
         (["data", "info", "nowhere"], "icl.data.shards.open_data"),
         (["bench"], "experiments.bench.toy.run_benchmarks"),
-        ([*TRAIN, "--steps", "4"], "experiments.commands.single.train"),
+        ([*TRAIN, "--steps", "4"], "experiments.commands.single.carried_out"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )

@@ -3,6 +3,7 @@
 import pytest
 
 from experiments.commands import names
+from experiments.commands.training_options import TrainingOptions
 from experiments.training.arms import PromptSource
 from theory.errors import BadInput
 from theory.plans.law import Law
@@ -12,16 +13,8 @@ SIZES = "regression:d=5,n=20,sigma=0.1"
 
 
 def source(words):
-    made = names.arm(
-        names.model("llama-2m", None, {}),
-        words,
-        context=None,
-        batch=4,
-        schedule="skipv1-llama",
-        seed=0,
-        replaced={},
-        steps=2,
-    )
+    options = TrainingOptions(preset="llama-2m", data=words, batch=4, steps=2)
+    made = names.arm(names.model("llama-2m", None, {}), options)
     assert made.architecture.context == 41
     return made.source
 

@@ -1,18 +1,22 @@
 """One training on its own: what it is called and says of its sizes, what it refuses, and how its end is carried on."""
 
+import argparse
+import inspect
 import json
 import math
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from safetensors.numpy import load_file
 
 import icl
-from experiments.cli import main
+from experiments.cli import main, training
+from experiments.cli.commands import Commands
 from experiments.commands import names, request, single, training_figure
 from experiments.commands.single import train
 from experiments.commands.subjects import subject
+from experiments.commands.training_options import TrainingOptions
 from experiments.drawing import curves, style
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
@@ -376,3 +380,16 @@ def test_a_plan_s_name_alone_is_no_change():
     before = json.loads(json.dumps(arm.to_json()))
     assert differing(replace(arm, label="moved.py:mine"), before) == set()
     assert differing(replace(arm, variant="vanilla"), before) == {"--variant"}
+
+
+def test_one_list_of_options_is_the_command_s_and_the_function_s():
+    parser = argparse.ArgumentParser()
+    training.add_to(Commands(parser.add_subparsers(), parser))
+    parsed = vars(parser.parse_args(["train", "--preset", "llama-2m", "--steps", "3"]))
+    options = TrainingOptions(preset="llama-2m", steps=3)
+    assert {name: parsed[name] for name in asdict(options)} == asdict(options)
+    assert list(inspect.signature(train).parameters) == list(asdict(options))
+    with pytest.raises(TypeError, match="no_such"):
+        train("llama-2m", steps=2, no_such=1)
+    with pytest.raises(UserError, match="--steps"):
+        train("llama-2m")
