@@ -16,6 +16,7 @@ from experiments.commands.request import Request
 from experiments.commands.training_options import TrainingOptions
 from experiments.store.folders import Json, RunFolder
 from experiments.store.progress import progress, relayed, warn
+from experiments.store.threads import threads
 from experiments.training import extension
 from experiments.training.arms import Arm, TextSource
 from experiments.training.model_folders import BESIDE
@@ -23,10 +24,12 @@ from experiments.training.pool import note
 from experiments.training.records import describe, train_arm
 from icl.recipe import Diverged
 from icl.training.parallel.launch import launched
+from theory.plans.accounting import total_parameters
 
 if TYPE_CHECKING:
     from icl.training.processes import Processes
 
+FEW = 100_000  # parameters: with fewer, a second thread gains nothing, and loses much on a busy machine
 RECORD = {"name": str, "parameters": int, "tokens": int, "curve": list, "loss": float, "tokens_per_second": float}
 
 
@@ -136,7 +139,8 @@ def _trained(job: Request, processes: Processes, save_every: float) -> Json:
     if device == "cuda" and processes.count > 1:
         device = f"cuda:{processes.local}"
     quiet = relayed(lambda *_: None) if processes.rank else nullcontext()
-    with quiet, progress(f"{job.called} {arm.name}", arm.recipe.steps) as at:
+    alone = threads(1) if device == "cpu" and total_parameters(arm.architecture, arm.plan) < FEW else nullcontext()
+    with quiet, alone, progress(f"{job.called} {arm.name}", arm.recipe.steps) as at:
         return train_arm(
             arm,
             run.path,

@@ -8,6 +8,7 @@ import shutil
 from dataclasses import asdict, replace
 
 import pytest
+import torch
 from safetensors.numpy import load_file
 
 import icl
@@ -23,7 +24,7 @@ from experiments.store.folders import UserError
 from experiments.training import memory
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.extension import differing
-from icl.recipe import Recipe
+from icl.recipe import Diverged, Recipe
 from icl.training.loop import evaluate
 from tests.experiments.training.small import PROMPTS
 from theory import machine
@@ -393,3 +394,17 @@ def test_one_list_of_options_is_the_command_s_and_the_function_s():
         train("llama-2m", steps=2, no_such=1)
     with pytest.raises(UserError, match="--steps"):
         train("llama-2m")
+
+
+@pytest.mark.parametrize(("few", "count"), [(10**9, 1), (1, 2)])
+def test_small_models_are_trained_by_one_thread(few, count, monkeypatch, tmp_path):
+    before, seen = torch.get_num_threads(), []
+    monkeypatch.setattr(single, "FEW", few)
+    monkeypatch.setattr(single, "train_arm", lambda *_: seen.append(torch.get_num_threads()) or {"diverged": "so far"})
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(Diverged):
+            train("llama-2m", steps=2, out=tmp_path, **TINY)
+        assert (seen, torch.get_num_threads()) == ([count], 2)
+    finally:
+        torch.set_num_threads(before)
