@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from experiments.across.ladder.reading import NEARLY, Results
 
 import experiments
 from experiments import catalogue
@@ -86,43 +85,15 @@ def test_numbers_of_what_was_found():
     for arm in ("mha-4/m3", "skipv1/m2"):
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES[FOUND]
-    page = " ".join(PAGES[FOUND].split())
-    long, optima, residual, tasks = (
-        Results(
-            *(json.loads((ROOT / "results" / run / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
-        )
-        for run in ("ladder", "ladder/optima", "ladder/residual", "ladder/tasks")
-    )
-    for results, rungs in ((long, "456"), (optima, "456"), (residual, "3")):
-        for rung in rungs:
-            lead = results.gap(rung, "d2-n4-s0.1", "svformer", 2)
-            assert f"{_interval(lead)} with" in page
-    between = residual.gap("3", "d2-n4-s0.1", "svformer", 3)
-    assert f"{_interval(between)} with a residual stream, on 131,072 prompts" in page
-    between = [optima.gap(rung, "d2-n4-s0.1", "svformer", 3) for rung in "456"]
-    told = [f"{_interval(lead)} with" for lead in between]
-    assert "at 1.5 d, SVFormer's lead is {} softmax, {} norms and {} a feed-forward".format(*told) in page
-    for rung in "456":
-        lead = optima.gap(rung, "d2-n4-s0.1", "skipv1", 2)
-        assert f"{_interval(lead)} with" in page
-        worth = optima.worth(rung, "d2-n4-s0.1", "svformer", 2, less=NEARLY)
-        assert f"{worth.factor:.2f} ({worth.least:.2f} to {worth.most:.2f}) with" in page
-    few, many = (results.gap("5", "d2-n4-s0.1", "resformer", 2) for results in (long, optima))
-    assert f"ResFormer's lead is {_interval(few)}" in page
-    assert f"of fifty, five of them finished, {_interval(many)}" in page
-    best = {v: optima.best("5", "d2-n4-s0.1", v, 2) for v in ("vanilla", "svformer")}
-    assert f"Between best seeds SVFormer is {best['svformer'] - best['vanilla']:.2f} ahead there" in page
-    for task in tasks.tasks:
-        lead = tasks.gap("3", task, "svformer", tasks.tasks[task]["d"])
-        assert _interval(lead) in page
-    for variant, count in (("svformer", "47 of 192"), ("skipv1", "6 of")):
-        assert f"{tasks.sets_in('3', 'd5-n10-s0.1', variant, 5).count} of" in count
-        assert f"in {count}" in page
-    first = long.gap("2", "d2-n4-s0.1", "svformer", 2)
-    assert f"lead of {_interval(first)} there" in page
-    lead = residual.gap("3", "d2-n4-s0.1", "svformer", 2)
-    toys = next(c["predicted"] for c in checks_of("ladder/residual") if c["id"] == "size/3/d2-n4-s0.1/svformer/2")
-    assert f"residual stream *bend* it, together, to {lead.mean / toys:.2f} of the toy's" in page
+
+
+def test_numbers_of_the_independent_bridge():
+    areas = json.loads((ROOT / "results/bridge-independent.json").read_text())["areas"]
+    parts = [areas[name] for name in ("width 16, fan-in", "width 16, 0.02", "width 48, fan-in")]
+    names = {"own-map": "own map of the embedding", "svformer": "SVFormer", "skipv1": "SkipV1Former"}
+    for arm, called in {**names, "resformer": "ResFormer", "twin": "twin"}.items():
+        gains = [t_interval([a - b for a, b in zip(part["vanilla"], part[arm], strict=True)]) for part in parts]
+        assert f"| {called} | {' | '.join(map(_between, gains))} |" in PAGES[FOUND]
 
 
 def test_numbers_of_the_campaign_s_first_answer():
@@ -274,20 +245,26 @@ def test_the_table_of_earlier_results_is_whole():
         re.fullmatch(r"[0-9a-f]{12}( [0-9a-f]{12})*", row["commit"]) and int(row["seeds"]) > 1 for row in EARLIER
     )
     figures = {
-        path.stem.removesuffix("-long").removesuffix("-decay").removesuffix("-depths")
+        max((name for name in apart if path.stem.startswith(name)), key=len)
         for path in (ROOT / "results/earlier").glob("*.png")
     }
     assert figures == apart
 
 
-def test_the_ladder_s_retired_rungs_are_in_the_table_and_decided_nothing():
-    """As the page says of them; what theory forbids did not happen there either."""
-    rows = [row for row in EARLIER if row["experiment"] == "ladder"]
-    profiles = catalogue.experiment("ladder").profiles
-    assert {row["profile"] for row in rows} - set(profiles) == {"depths"}
-    assert {row["verdict"] for row in rows} == {"inconclusive", "undecided", "pass"}
-    assert all(row["id"].startswith("bayes/") for row in rows if row["verdict"] == "pass")
-    assert not {row["id"] for row in rows if row["profile"] == "long"} & {check["id"] for check in checks_of("ladder")}
+def test_the_ladder_s_retired_profiles_are_in_the_table():
+    """As the page tells of them."""
+    rows = {(row["profile"], row["id"]): row for row in EARLIER if row["experiment"] == "ladder"}
+    assert {profile for profile, _ in rows} == set(catalogue.experiment("ladder").retired)
+    norms = rows["optima", "size/5/d2-n4-s0.1/svformer/2"]
+    assert f"{float(norms['measured']):.2f} ± {float(norms['half_width']):.2f}" in PAGES[FOUND]
+    tasks = [row for (profile, name), row in rows.items() if profile == "tasks" and re.match("size/.*/svformer/", name)]
+    for field, told in (("measured", "0.28 to 0.39"), ("predicted", "0.41 to 0.54")):
+        ends = [f(float(row[field]) for row in tasks) for f in (min, max)]
+        assert "{:.2f} to {:.2f}".format(*ends) == told
+        assert told in " ".join(PAGES[FOUND].split())
+    axes = [row["verdict"] for row in EARLIER if row["experiment"] == "ladder-axes" and "bayes" not in row["id"]]
+    decided = sum(verdict in ("agrees", "contradicts") for verdict in axes)
+    assert f"{decided} of {len(axes)} comparisons decided" in PAGES[FOUND]
 
 
 def test_what_others_measured_is_told_as_it_stands_in_the_tables():
@@ -325,8 +302,8 @@ def earlier(experiment, check):
     return float(found[-1]["measured"]), float(found[-1]["half_width"])
 
 
-def _interval(found):
-    return f"{found.mean:.2f} ± {found.half_width:.2f}"
+def _between(found):
+    return f"{found.mean:.2f} ± {found.half_width:.2f}".replace("-0.00", "0.00").replace("-", "\u2212")
 
 
 def _ahead(check):
