@@ -18,6 +18,7 @@ from theory.plans.plan import Shape
 from theory.plans.presets import llama
 from theory.skipv1.paper import PAPER
 
+TABLE_4 = {"llama-60m": (512, 1376, 8), "llama-130m": (768, 2048, 12), "llama-350m": (1024, 2736, 24)}
 ATTENTION = ("queries", "keys", "values", "latent", "output")
 
 TABLE_2_PARAMETERS = Claim(
@@ -40,27 +41,24 @@ TABLE_2_PARAMETERS = Claim(
 )
 
 
-def _by_hand(width: int, inner: int, kind: str) -> tuple[int, int]:
-    """Return a layer's attention and feed-forward: heads of 64, a latent of width / 4, rotary parts of 32."""
+def _by_hand(width: int, inner: int, layers: int, kind: str) -> tuple[int, int]:
+    """Return attention and feed-forward of all layers: heads of 64, a latent of width / 4, rotary parts of 32."""
     latent = 13 * width**2 // 4 + 129 * width // 4  # of width^2: queries 1 1/2, latent 1/4, from it 1/2, output 1
-    return {"gqa": 3 * width**2, "mla": latent, BASELINE: 4 * width**2}[kind], 3 * width * inner
+    attention = {"gqa": 3 * width**2, "mla": latent, BASELINE: 4 * width**2}[kind]
+    return layers * attention, layers * 3 * width * inner
 
 
 @TABLE_2_PARAMETERS.number(
-    "attention and feed-forward of a layer of LLaMA-60M, 130M and 350M, by the accounting: grouped queries, a latent",
-    _by_hand,
-    control=lambda width, inner, kind: _by_hand(width, inner, BASELINE),
+    "attention and feed-forward of LLaMA-60M, 130M and 350M, by the accounting: grouped queries, a latent",
+    {(name, kind): _by_hand(*sizes, kind) for name, sizes in TABLE_4.items() for kind in ("gqa", "mla")},
+    control={(name, kind): _by_hand(*sizes, BASELINE) for name, sizes in TABLE_4.items() for kind in ("gqa", "mla")},
     wrong="ungrouped heads, which make the printed 101M",
-    kind="exact",
 )
-def parts_of_a_layer() -> dict[tuple[int, int, str], tuple[int, int]]:
-    parts = {}
-    for preset, kind in product(("llama-60m", "llama-130m", "llama-350m"), ("gqa", "mla")):
-        config = model(preset, kind)[0]
-        feed_forward = parameters(*model(preset, kind))["feed_forward"] // config.n_layers
-        attention = _attention(preset, kind) // config.n_layers
-        parts[config.d_model, config.d_ff, kind] = (attention, feed_forward)
-    return parts
+def parts() -> dict[tuple[str, str], tuple[int, int]]:
+    return {
+        (name, kind): (_attention(name, kind), parameters(*model(name, kind))["feed_forward"])
+        for name, kind in product(TABLE_4, ("gqa", "mla"))
+    }
 
 
 def _attention(preset: str, variant: str) -> int:
@@ -75,7 +73,7 @@ TABLE_2_PARAMETERS.row(
     [(3146, 755), (3670, 881), (3441, 826)],
     lambda: [
         (round(layer / 1000), round(24 * layer / 1e5))
-        for layer in (3 * 1024**2, 3 * 1024**2 + 2 * 1024 * 256, _by_hand(1024, 2736, "mla")[0])
+        for layer in (3 * 1024**2, 3 * 1024**2 + 2 * 1024 * 256, _by_hand(1024, 2736, 1, "mla")[0])
     ],
     control=[(3700, 1010), (3900, 930), (3900, 930)],
     wrong="as printed",
