@@ -8,7 +8,7 @@ from pathlib import Path
 
 from experiments.campaign.pool import Pool, flops_of, seconds_per_flop
 from experiments.campaign.question import Question
-from experiments.experiment.execution import conclusions, latest_runs, summary
+from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary
 from experiments.store.folders import Json, Slot
 from experiments.training.arms import Arm
 from experiments.training.trunks import trunks
@@ -23,7 +23,7 @@ class Standing:
 
     Args:
         trained: trainings that are finished; those of several lengths from one trunk count once.
-        left: likewise, that are not.
+        left: likewise, that are not, and that no question before it asks for.
         seconds: what these take on one core.
         checks: what can be said now; None before two seeds of a group are complete.
     """
@@ -43,10 +43,10 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
     price = seconds_per_flop(records)
     for question, arms in zip(questions, needed, strict=True):
         left = {trunk.name(slot.device): trunk for trunk in trunks([arm for arm in arms if arm not in records])}
-        work = sum(flops_of(trunk) for name, trunk in left.items() if name not in seen)
+        own = [flops_of(trunk) for name, trunk in left.items() if name not in seen]
         seen |= left.keys()
         trained = len(trunks([arm for arm in arms if arm in records]))
-        found.append(Standing(question, trained, len(left), price * work, _checks(question, out)))
+        found.append(Standing(question, trained, len(own), price * sum(own), _checks(question, out)))
     return found
 
 
@@ -56,7 +56,10 @@ def _arms(question: Question, pool: Pool) -> list[Arm]:
 
 
 def _checks(question: Question, out: Path) -> Sequence[Judgement] | None:
-    for run in latest_runs(out, [question.name], (PROFILE,)):
+    """Return what can be said by the runs below `out`, or else by what is committed."""
+    committed = committed_results()
+    runs = [run for place in (out, committed) if place for run in latest_runs(place, [question.name], (PROFILE,))]
+    for run in runs:
         prediction, measurement = run.read("prediction.json"), run.read("measurement.json")
         return conclusions(question, summary(run), prediction, measurement)
     return None

@@ -90,7 +90,8 @@ def _recall(options: argparse.Namespace) -> int:
     if given := [f"--{name.replace('_', '-')}" for name in (*TASK, *OF_REGRESSION) if getattr(options, name)]:
         raise UserError(f"{given[0]} is of regression prompts, and has no meaning beside --recall")
     setting = recalled(f"recall:{options.recall}")
-    found = predict_recall(resolve(options.plan, two_layers(options.heads)), setting)
+    plan = resolve(options.plan, two_layers(options.heads))
+    found = predict_recall(plan, setting)
     beyond = beyond_two_layers(lambda shape: resolve(options.plan, shape), options.heads)
     if options.json:
         print(json.dumps({"plan": options.plan, **asdict(found), "beyond_two_layers": beyond}))
@@ -103,7 +104,8 @@ def _recall(options: argparse.Namespace) -> int:
     print(f"  {found.floor:12.6g}  {bound} ({options.plan}: {found.how})")
     width = "not known" if found.least_width is None else f"{found.least_width}"
     print(f"  {width if found.floor < found.plateau else 'none':>12}  numbers per token that {options.plan} needs")
-    print(f"  {found.vanilla_width:>12}  numbers per token that vanilla needs")
+    if resolve("vanilla", two_layers(options.heads)) != plan:
+        print(f"  {found.vanilla_width:>12}  numbers per token that vanilla needs")
     print("How soon training finds it is not proved; `crosslayer run bridge --variant ...` measures it.")
     _print_note(options.plan, beyond)
     return 0
@@ -124,10 +126,16 @@ def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | 
     task = (options.d, options.n, options.sigma, rank)
     reference = asdict(skipv1.loss_gap(*task))
     optimum = None if options.minimise else closed_form(plan, *task)
+    over_ranks = None
     if optimum is None:
         optimum = _minimised(options, plan, [rank], {})
+    elif options.rank is None:
+        losses = {a: closed_form(plan, *task[:3], a) for a in range(1, options.d + 1)}
+        best, at = min((found.loss, a) for a, found in losses.items() if found is not None)
+        over_ranks = {"rank": at, "loss": best}
     optimum = replace(optimum, beyond_two_layers=beyond)
     result: dict[str, Any] = {"plan": options.plan, **asdict(optimum), **reference, "paper_bound": None}
+    result["over_ranks"] = over_ranks
     if options.paper_bound:
         result["paper_bound"] = asdict(skipv1.paper_bound(*task))
     if options.json:
@@ -143,15 +151,17 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
     how = result["method"]
     if result["starts"]:
         how += f", {result['agreeing']} of {result['finished']} descents ended here"
-    print(f"The assumed-copy toy at {task}, W0 = 0:")
+    print(f"The assumed-copy toy at {task}, W0 = 0; squared errors, summed over the d numbers of y:")
     print(f"  {result['loss']:12.6g}  lowest loss of {result['plan']} ({how}; {reached[result['attained']]})")
+    if over := result["over_ranks"]:
+        print(f"  {over['loss']:12.6g}  the same over all ranks: at a = {over['rank']}")
     words = {
         "mha": "loss of the best MHA at rank a (an infimum)",
         "skipv1": "loss of the best SkipV1Former at rank a",
-        "gap": "gap between these two",
-        "gap_to_optimum": "gap from this MHA to SkipV1Former's optimum (a = d)",
+        "gap": "gap between MHA and SkipV1Former at rank a",
+        "gap_to_optimum": "gap from MHA at rank a to SkipV1Former's optimum (a = d)",
         "gap_of_optima": "gap between the optima over the rank",
-        "rho": "share of each entry of W* that S_yx explains",
+        "rho": "rho, the share of each entry of W* that can be explained",
     }
     for key, text in words.items():
         print(f"  {result[key]:12.6g}  {text}")
