@@ -96,12 +96,14 @@ def print_side_by_side(found: dict[str, Any]) -> None:
     print_rows(console, "", MODEL_COLUMNS, rows)
     console.print(
         f"x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over {found['context']:,}.\n"
-        "Losses of trainings, on the held-out data of the first of them, and what they are less its own.",
+        "Losses of trainings, on the held-out data of the first of them, and what they are less its own: means over all\n"
+        "answers.  One seed of each says nothing of a variant; `crosslayer run bridge --variant ...` compares seeds.",
         style="dim",
         highlight=False,
     )
     for number, model in enumerate(found["models"], 1):
-        print(f"{number}: {model['kind']}, {model['place']}")
+        trained = "" if model["steps"] is None else f" for {model['steps']:,} steps, seed {model['seed']}"
+        print(f"{number}: {model['kind']}{trained}, {model['place']}")
 
 
 def terminal() -> Console:

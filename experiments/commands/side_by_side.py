@@ -18,7 +18,7 @@ BYTES = 2  # of a bf16
 def side_by_side(places: Sequence[str]) -> Json:
     """context: tokens that a token attends over, of all models alike, the shortest of their contexts; models: of each
     its costs, over_first: these over the first one's; loss, loss_less_first: None where a training knows none, or was
-    asked about other data than the first training here.
+    asked about other data than the first training here; steps, seed: of a training.
 
     places  folders of models, or names of presets
 
@@ -41,6 +41,7 @@ def side_by_side(places: Sequence[str]) -> Json:
                 "loss": loss,
                 "loss_less_first": None if loss is None or first is None else loss - first,
                 "asked": None if of.source is None else _asked(of),
+                **(_training(of) if of.kind == "trained" else {"steps": None, "seed": None}),
             }
             for place, of, own, loss in zip(places, found, costs, losses, strict=True)
         ],
@@ -63,6 +64,12 @@ def _loss(of: ModelFolder) -> float | None:
     if loss is not None and not isinstance(loss, int | float):
         raise UserError(f"{of.folder / 'summary.json'} is damaged; train it again")
     return loss
+
+
+def _training(of: ModelFolder) -> Json:
+    """Return for how many steps a model was trained, and with which seed; None where its folder does not say."""
+    arm = extension.finished(of.folder).get("arm") or {}
+    return {"steps": arm.get("recipe", {}).get("steps"), "seed": arm.get("seed")}
 
 
 def _asked(of: ModelFolder) -> str:

@@ -231,6 +231,7 @@ def test_models_are_shown_side_by_side(work, tmp_path):
     assert rows["4"].endswith("other data")
     assert rows["5"].endswith("-")
     assert lines[-1] == "7: initial, llama-2m"
+    assert f"1: trained for {found['models'][0]['steps']} steps, seed 0, {places[0]}" in lines
     others = json.loads(outcome(["compare", places[3], places[0], "--json"])[1])["models"]
     assert [one["loss"] is None for one in others] == [False, True]
 
