@@ -96,7 +96,7 @@ def print_side_by_side(found: dict[str, Any]) -> None:
     print_rows(console, "", MODEL_COLUMNS, rows)
     console.print(
         f"x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over {found['context']:,}.\n"
-        "Losses of trainings: means over all answers of the first one's held-out data, and what they are less its own.\n"
+        "Losses of trainings: means over all answers on the first one's held-out data, and those less its own.\n"
         "One seed of each says nothing of a variant: `crosslayer run bridge --variant ...` compares seeds.",
         style="dim",
         highlight=False,
