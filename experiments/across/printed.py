@@ -7,8 +7,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from experiments.training.campaign import BASELINE
-from experiments.training.printed import Reported
+from experiments.training.printed import BASELINE, Reported
 from theory.plans.papers import rooms
 
 NANOGPT = "modded-nanogpt"

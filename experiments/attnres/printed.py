@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from experiments.training.campaign import BASELINE
-from experiments.training.printed import Reported, compared
+from experiments.training.printed import BASELINE, Reported, compared
 from theory.attnres.compute import PowerLaw
 from theory.attnres.paper import PAPER
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from experiments.training.campaign import BASELINE
-from experiments.training.printed import Reported, over_sizes, signs_in_text
+from experiments.training.printed import BASELINE, Reported, over_sizes, signs_in_text
 from theory.resformer.paper import PAPER
 
 RESFORMER = f"{PAPER.name} (002)"

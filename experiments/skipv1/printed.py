@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from experiments.training.campaign import BASELINE
-from experiments.training.printed import Reported, compared, over_sizes, signs_in_text
+from experiments.training.printed import BASELINE, Reported, compared, over_sizes, signs_in_text
 from theory.skipv1.paper import PAPER
 
 SKIPV1 = f"{PAPER.name} (003)"

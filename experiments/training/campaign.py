@@ -9,11 +9,12 @@ from typing import Literal, TypeVar
 from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training.arms import Arm
 from experiments.training.pool import Trainer, train_all
+from experiments.training.printed import BASELINE as BASELINE
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval
 
 Name = TypeVar("Name")
-BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find
+TWIN = "twin"  # the baseline with other initial weights: no difference is there to find
 
 
 def rounds(

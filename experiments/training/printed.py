@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import stdev
 
-from experiments.training.campaign import BASELINE
+BASELINE = "vanilla"  # what every variant is compared with
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from experiments.skipv1.claims.gap import map_rank_is
 from experiments.skipv1.claims.setting import W0_ZERO
 from experiments.store.folders import Json
 from experiments.toys.unjudged import OF_VALUE_MAPS
-from experiments.training.campaign import BASELINE
+from experiments.training.printed import BASELINE
 from experiments.verdicts.orders import agreement
 from theory.plans.heads import ORDINARY, SKIP
 from theory.plans.mix import total

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from experiments.resformer.printed import RESFORMER
 from experiments.skipv1.printed import SKIPV1
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE
-from experiments.training.printed import Reported
+from experiments.training.printed import BASELINE, Reported
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import t_interval
 from experiments.verdicts.orders import Agreement, Pairs, agreement, convolved, null_balances, tail, widest_by_chance

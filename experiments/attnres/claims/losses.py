@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from experiments.attnres.printed import ABLATION, DOWNSTREAM, FITS, HALF_UNIT, LOSSES
 from experiments.ledger.claim import Claim, Conditions
 from experiments.toys.unjudged import OF_PARAMETERS, OF_VALUES
-from experiments.training.campaign import BASELINE
+from experiments.training.printed import BASELINE
 from theory.attnres import compute, zero_query
 from theory.attnres.compute import PowerLaw, over_rounding, recovered, worth, worth_of_losses
 from theory.attnres.paper import PAPER

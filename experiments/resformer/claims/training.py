@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.ledger.claim import Claim, Conditions
 from experiments.toys.unjudged import OF_COUNTS
-from experiments.training.campaign import BASELINE
+from experiments.training.printed import BASELINE
 from theory.plans.accounting import cache, flops, parameters, total_parameters
 from theory.plans.names import model, resolve
 from theory.plans.plan import Shape

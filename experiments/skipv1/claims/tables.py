@@ -9,8 +9,7 @@ from statistics import fmean, stdev
 
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import OF_CACHES, OF_PARAMETERS, OF_VALUES
-from experiments.training.campaign import BASELINE
-from experiments.training.printed import REPEATED
+from experiments.training.printed import BASELINE, REPEATED
 from experiments.verdicts.intervals import quantile, t_interval
 from theory.plans.accounting import cache, norm_parameters, parameters
 from theory.plans.names import model, resolve
