@@ -19,6 +19,8 @@ import pytest
 import experiments
 from experiments import catalogue
 from experiments.across import bridge
+from experiments.across.ladder.setting import LAST, RUNGS
+from experiments.across.ladder.verdicts import chance, leads, null_rows
 from experiments.across.printed import NANOGPT, reported
 from experiments.cli import main
 from experiments.cli.parser import parser
@@ -85,6 +87,36 @@ def test_numbers_of_what_was_found():
     for arm in ("mha-4/m3", "skipv1/m2"):
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES[FOUND]
+
+
+def test_numbers_of_the_ladder():
+    """Its table, and what its text says of it."""
+    prediction, measurement = (
+        json.loads((ROOT / f"results/ladder/{name}.json").read_text()) for name in ("prediction", "measurement")
+    )
+    page, task = " ".join(PAGES[FOUND].split()), measurement["task"]
+    names = {"svformer": "SVFormer", "resformer": "ResFormer", "skipv1": "SkipV1Former", "twin": "twin (control)"}
+    for what in ("reached", "found"):
+        by_rung = [leads(measurement, task, rung, what) for rung in RUNGS]
+        for arm, called in names.items():
+            told = " | ".join(_between(of_rung[arm]) for of_rung in by_rung)
+            assert f"| {called}, {what} | {told} |" in page
+    last = by_rung[-1]
+    assert max(abs(last[arm].mean) for arm in names) < min(last[arm].half_width for arm in names)
+    counts = {rung: {arm: chance(measurement, task, rung, arm) for arm in ("svformer", "vanilla")} for rung in RUNGS}
+    assert counts[LAST] == {"svformer": (2, 24), "vanilla": (0, 24)}
+    assert counts["linear"] == {"svformer": (24, 24), "vanilla": (4, 24)}
+    (other,) = set(prediction["tasks"]) - {task}
+    further = [leads(measurement, other, rung, "reached")["svformer"] for rung in RUNGS]
+    assert "{:.2f}, {:.2f}, {:.2f} and {:.2f} on the four rungs".format(*(lead.mean for lead in further)) in page
+    toys = prediction["tasks"][other]["lead"]["svformer"]
+    assert {f"{lead.half_width:.2f}" for lead in further} == {"0.02"}
+    assert f"of {toys:.2f} predicted" in page
+    null = [row for row, _ in null_rows(prediction, measurement) if not row.id.endswith("twin")]
+    assert {row.verdict for row in null} == {"inconclusive"}
+    ends = [f"{f(row.measured for row in null):.2f}".replace("-", "\u2212") for f in (min, max)]
+    assert "lie between {} and {},".format(*ends) in page
+    assert "± {:.2f} to ± {:.2f}".format(*(f(row.tolerance for row in null) for f in (min, max))) in page
 
 
 def test_numbers_of_the_independent_bridge():

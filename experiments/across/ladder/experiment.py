@@ -87,7 +87,7 @@ _SMOKE = replace(
     decides=False,
 )
 _TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5), further=(Setting(3, 4, 0.1),), few=("skipv1",))
-_DETECTS = "0.05 of the signal; at twice and three times the width 0.02"
+_DETECTS = "0.05 of the signal, in half of the comparisons"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=15, detects=None),
     "cpu": Profile(config=_CPU, seeds=24, seconds=3000, detects=_DETECTS, grows=True),
@@ -136,7 +136,7 @@ class Ladder:
             "statistic": f"share of E ||W*||^2 explained by the answer after all pairs, on {config.scored_prompts} "
             "held-out prompts, the same for all models. Reached: the best of an arm's continuations and, at the first "
             "task, of its single trainings less vanilla's best, with the prompts' error. Found: the mean paired "
-            "difference over seeds. Family-wise 95 %",
+            "difference over seeds, where a training that diverged explains nothing. Family-wise 95 %",
             "rule": f"a lead is there if its interval lies beyond {KEPT:g}; it is as large as the toy's, or as the "
             f"rung before's, within {KEPT:g}; there is none if it lies within {NULL:g}. An arm has converged if twice "
             f"the steps add at most {CONVERGED:g} by the end of the paired interval; what compares one that has not is "

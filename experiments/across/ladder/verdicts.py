@@ -24,7 +24,8 @@ def first(prediction: Json) -> tuple[str, Json]:
 
 
 def _numbers(shares: Sequence[float | None]) -> list[float]:
-    return [nan if x is None else x for x in shares]
+    """Return shares of the signal; a training that diverged explains nothing."""
+    return [0.0 if x is None else x for x in shares]
 
 
 def found(measurement: Json, rung: str) -> dict[str, list[float]]:
