@@ -89,6 +89,25 @@ def test_numbers_of_what_was_found():
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES[FOUND]
 
 
+def test_numbers_of_the_long_bridge():
+    page, found = " ".join(PAGES[FOUND].split()), {c.id: c for c in _compared("bridge/long")}
+    verdicts = [c.verdict for c in found.values() if c.rule != "unpredicted"]
+    decided = sum(verdict in ("agrees", "contradicts") for verdict in verdicts)
+    assert f"{decided} of {len(verdicts)} verdicts are decided" in page
+    for question, arm, told in (
+        ("speed", "svformer", "{} at fan-in and {} at 0.02"),
+        ("speed", "skipv1", "{} and {}, own map"),
+        ("speed", "own-map", "{} and {}."),
+        ("null", "svformer", "SVFormer {} and {}."),
+    ):
+        both = [found[f"{question}/{scale}/{arm}"] for scale in ("fan-in", "0.02")]
+        assert told.format(*(f"{c.measured:.2f} ± {c.half_width:.2f}" for c in both)) in page
+    one = found["one token/0.02/svformer"]
+    assert (one.verdict, f"{one.measured:.2f} ± {one.half_width:.2f}") == ("contradicts", "0.08 ± 0.04")
+    speeds = [c.verdict for c in found.values() if c.id.startswith("speed") and c.predicted > 0]
+    assert (speeds.count("agrees"), len(speeds)) == (7, 8)
+
+
 def test_numbers_of_the_ladder():
     """Its table, and what its text says of it."""
     prediction, measurement = (
