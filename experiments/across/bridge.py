@@ -17,10 +17,10 @@ weights decide as much as the rate does, so there are two scales of them, and ea
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.drawing import style
 from experiments.drawing.judged import Mark, judged
@@ -213,16 +213,19 @@ class Bridge:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        """Part by part: those whose trainings are finished when time is up count."""
-        parts, records = dict[str, Json](), list[Json]()
-        for part in config.parts:
-            try:
-                parts[part.key], some = _measured(part, config, seeds, run)
-            except Unfinished:
-                if not parts:
-                    raise
-                break
-            records += some
+        """All parts at once, so that workers share them evenly; those that are finished when time is up count."""
+        steps = {part: _measured(part, config, seeds) for part in config.parts}
+        answers: dict[Part, Any] = {part: next(step) for part, step in steps.items()}
+        records = list[Json]()
+        for label in ("rates", "seeds"):
+            wanted = list(dict.fromkeys(arm for arms in answers.values() for arm in arms))
+            found = stacks.train_stacked(wanted, run, f"bridge, {label}")
+            done = {part for part, arms in answers.items() if all(arm in found for arm in arms)}
+            if not done:
+                raise Unfinished(f"bridge, {label}: {len(found)} of {len(wanted)} trainings are finished")
+            answers = {part: steps[part].send(found) for part in answers if part in done}
+            records += found.values()
+        parts = {part.key: numbers for part, numbers in answers.items()}
         tables = {what: {k: x for p in parts.values() for k, x in p.pop(what).items()} for what in ("losses", "best")}
         tuning = {"tuned": config.tuned, **tables}
         return {"seeds": seeds, "parts": parts, "tuning": tuning, "provenance": of_runs(records)}
@@ -305,8 +308,8 @@ def _arm(name: str, part: Part, config: Config, *, seed: int, rate: float) -> Ar
     )
 
 
-def _measured(part: Part, config: Config, seeds: int, run: RunFolder) -> tuple[Json, list[Json]]:
-    """A part's numbers by arm, one a seed, and the records of its trainings.  Raises Unfinished."""
+def _measured(part: Part, config: Config, seeds: int) -> Generator[Any, Mapping[Arm, Json], None]:
+    """Yield the trainings that try rates, then those that are compared, then the numbers by arm; sent: records."""
     names, blind = config.names(part), config.source(part).blind
     trials = {
         name: {
@@ -316,16 +319,16 @@ def _measured(part: Part, config: Config, seeds: int, run: RunFolder) -> tuple[J
         for name in names
         if len(part.rates) > 1
     }
-    tried = _trained([arm for of in trials.values() for some in of.values() for arm in some], run, f"{part.key}, rates")
+    tried = yield [arm for of in trials.values() for some in of.values() for arm in some]
     losses = {
         name: {rate: fmean(_reading(tried[arm], blind)["area"] for arm in some) for rate, some in of.items()}
         for name, of in trials.items()
     }
     best = {name: min(losses[name], key=losses[name].__getitem__) if losses else part.rates[0] for name in names}
     arms = {name: [_arm(name, part, config, seed=i, rate=best[name]) for i in range(seeds)] for name in names}
-    ends = _trained([arm for some in arms.values() for arm in some], run, part.key)
+    ends = yield [arm for some in arms.values() for arm in some]
     readings = {name: [_reading(ends[arm], blind) for arm in some] for name, some in arms.items()}
-    numbers = {
+    yield {
         "question": part.question,
         "scale": part.scale,
         "width": config.architecture(part).d_model,
@@ -336,14 +339,6 @@ def _measured(part: Part, config: Config, seeds: int, run: RunFolder) -> tuple[J
         "losses": {f"{part.key}, {name}": {str(rate): x for rate, x in of.items()} for name, of in losses.items()},
         "best": {f"{part.key}, {name}": rate for name, rate in best.items()},
     }
-    return numbers, [*tried.values(), *ends.values()]
-
-
-def _trained(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
-    found = stacks.train_stacked(arms, run, f"bridge, {label}")
-    if len(found) < len(set(arms)):
-        raise Unfinished(f"bridge, {label}: {len(found)} of {len(set(arms))} trainings are finished")
-    return found
 
 
 def _reading(record: Json, blind: float) -> Json:
