@@ -29,7 +29,7 @@ Parameters = Mapping[str, Tensor]
 State = tuple[Tensor, ...]
 PROJECTIONS: dict[Kind, str] = {"q": "query", "k": "key", "v": "value"}
 BIAS = "position_bias.scores"
-Turned = Literal["softmax", "norms", "feed-forward"]  # what `icl.stacks.continuation` turns on by degrees
+Turned = Literal["softmax", "norms", "feed-forward"]  # what `icl.stacks.training` turns on by degrees
 
 
 @dataclass(frozen=True, eq=False)

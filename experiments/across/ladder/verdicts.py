@@ -11,6 +11,7 @@ from statistics import NormalDist
 from experiments.across.ladder.setting import CONVERGED, FIRST, KEPT, LAST, LAYER, NULL, RUNGS, WIDTH
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, unpredicted
+from experiments.training.expectations import expected_by_paper
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 
@@ -126,17 +127,24 @@ def _of_leads(
             continue
         name, toy = f"{what}/{task}/{rung}/{arm}", prediction["tasks"][task]["lead"].get(arm)
         group = f"{what}, {task}, {rung}: {arm}"
-        if toy is None:
-            yield unpredicted(name, group, f"{arm} against vanilla", lead, quantity=LEAD)
-            continue
         compared = settled is None or {arm, BASELINE} <= settled
+        controls = (twin, replace(twin, mean=-twin.mean)) if compared else ()
         numbers: Json = {"group": group, "claim": WIDTH, "slack": KEPT, "quantity": LEAD, "decided": decides}
+        paper = expected_by_paper(prediction, arm, "signal") if what == "found" else None
+        if paper:
+            about = {"id": f"paper/{name}", "claim": paper["claim"], "rule": "sign", "slack": 0.0}
+            about |= {"predicted": 1.0 if paper["better"] else -1.0}
+            said = f"{arm} explains {'more' if paper['better'] else 'less'} than vanilla ({paper['place']})"
+            yield Expectation.sampled(lead, *controls, **{**numbers, **about}, statement=said)
+        if toy is None:
+            if not paper:
+                yield unpredicted(f"own/{name}", group, f"{arm} against vanilla", lead, quantity=LEAD)
+            continue
         if abs(toy) <= KEPT:
             numbers |= {"id": f"none/{name}", "rule": "none", "predicted": 0.0}
             wrong = (vanilla,) if compared else ()
             yield Expectation.sampled(lead, *wrong, statement=f"{arm} explains what vanilla explains", **numbers)
             continue
-        controls = (twin, replace(twin, mean=-twin.mean)) if compared else ()
         more = "more" if toy > 0 else "less"
         yield Expectation.sampled(
             lead,

@@ -96,7 +96,9 @@ def test_compare_shows_predictions_beside_verdicts(capsys):
     assert len(finished) >= 3
     assert all(catalogue.experiment(name).title.split(":")[0] in out for name in finished)
     assert "rule: " in out
-    assert "\n  rung 4: svformer against vanilla, width 2, d2-n4-s0.1: size: at width 2 svformer explains 0.43 " in out
+    assert (
+        "\n  reached, d2-n4-s0.1, norms: svformer: svformer explains 0.43 more than vanilla, as the toy does: " in out
+    )
     assert "scale-decode, profile cpu, 0 seeds" in out
     assert "  models: d_model 256, n_layers 8, context 4224\n" in out
     assert main(["compare", "scale-uptrain", "--out", str(ROOT / "results"), "--json"]) == 0
