@@ -108,7 +108,7 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     },
     "text-depth": {"smoke": "9a578a2b03", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "ladder": {
-        "smoke": "a7780ffe1e",
+        "smoke": "72c74c6e31",
         "cpu": "",
         "gpu": "",
         "gpu-tiny": "",

@@ -84,7 +84,6 @@ _SMOKE = replace(
     widths=(2,),
     tuning=Tuning(),
     scored_prompts=1024,
-    decides=False,
 )
 _TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5), further=(Setting(3, 4, 0.1),), few=("skipv1",))
 _DETECTS = "0.05 of the signal, in half of the comparisons"
@@ -145,7 +144,6 @@ class Ladder:
             f"loss, learning rates {rates} in turn; then {config.lengths[0]} steps a rung, at each of these rates, of "
             "which the best by training loss goes on",
             "tuning": config.tuning.described("rung, width and variant"),
-            "decides": config.decides,
             "tasks": {task.key: _of_task(task, plans) for task in config.tasks},
             **names_of_own(config.own),
         }

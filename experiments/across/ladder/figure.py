@@ -69,7 +69,7 @@ def tasks(prediction: Json, measurement: Json) -> Figure:
     fig, (axis,) = style.figure(1, width=5.6, height=3.9)
     for at, (task, about) in enumerate(prediction["tasks"].items()):
         by_rung = {rung: leads(measurement, task, rung, "reached") for rung in RUNGS}
-        arm = next(name for name in by_rung[FIRST] if name != TWIN)
+        arm = next((name for name in by_rung[FIRST] if name != TWIN), TWIN)
         if (toy := about["lead"].get(arm)) is not None:
             axis.plot([at - 0.4, at + 0.4], [toy, toy], label=None if at else "the toy", **TOY)  # type: ignore[arg-type]
         for i, (rung, marker) in enumerate(zip(RUNGS, style.MARKERS, strict=False)):

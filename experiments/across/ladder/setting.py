@@ -45,7 +45,6 @@ class Config:
         tuning: of `found` and the null.
         scored_prompts: on which models are compared, the same for all.
         own: a user's variants.
-        decides: whether verdicts are given.
     """
 
     task: Setting
@@ -62,7 +61,6 @@ class Config:
     tuning: Tuning
     scored_prompts: int
     own: tuple[Asked, ...] = ()
-    decides: bool = True
 
     @property
     def tasks(self) -> tuple[Setting, ...]:

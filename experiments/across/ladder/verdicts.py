@@ -93,7 +93,7 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Judgement]:
             vanilla = best(measurement, task, rung)[BASELINE]
             yield from _of_leads(("reached", task, rung), of_rung, vanilla, prediction)
             yield _never_below_bayes(measurement, task, rung, about)
-        yield from _of_changes(task, by_rung, prediction)
+        yield from _of_changes(task, by_rung)
         yield from _of_bounds(task, best(measurement, task, FIRST), prediction)
     task = measurement["task"]
     for rung in RUNGS:
@@ -121,7 +121,7 @@ def _of_leads(
         settled: arms that have converged; None: all of them.
     """
     what, task, rung = where
-    twin, decides = by_arm[TWIN], prediction["decides"]
+    twin = by_arm[TWIN]
     for arm, lead in by_arm.items():
         if arm == TWIN:
             continue
@@ -129,7 +129,7 @@ def _of_leads(
         group = f"{what}, {task}, {rung}: {arm}"
         compared = settled is None or {arm, BASELINE} <= settled
         controls = (twin, replace(twin, mean=-twin.mean)) if compared else ()
-        numbers: Json = {"group": group, "claim": WIDTH, "slack": KEPT, "quantity": LEAD, "decided": decides}
+        numbers: Json = {"group": group, "claim": WIDTH, "slack": KEPT, "quantity": LEAD}
         paper = expected_by_paper(prediction, arm, "signal") if what == "found" else None
         if paper:
             about = {"id": f"paper/{name}", "claim": paper["claim"], "rule": "sign", "slack": 0.0}
@@ -160,7 +160,7 @@ def _of_leads(
         )
 
 
-def _of_changes(task: str, by_rung: Mapping[str, Mapping[str, Interval]], prediction: Json) -> Iterator[Expectation]:
+def _of_changes(task: str, by_rung: Mapping[str, Mapping[str, Interval]]) -> Iterator[Expectation]:
     """Yield that an ingredient leaves the lead that is reached as it was.  Control: one that takes all of it."""
     for before, after in pairwise(RUNGS):
         for arm, lead in by_rung[after].items():
@@ -179,7 +179,6 @@ def _of_changes(task: str, by_rung: Mapping[str, Mapping[str, Interval]], predic
                 predicted=0.0,
                 slack=KEPT,
                 quantity="change of the lead (share of the signal)",
-                decided=prediction["decides"],
             )
 
 
@@ -201,7 +200,6 @@ def _of_bounds(task: str, largest: Mapping[str, Interval], prediction: Json) -> 
             predicted=(least + most) / 2,
             slack=(most - least) / 2 + KEPT,
             quantity=SHARE,
-            decided=prediction["decides"],
         )
 
 
@@ -232,7 +230,6 @@ def null_rows(prediction: Json, measurement: Json) -> Iterator[tuple[Expectation
                 predicted=0.0,
                 slack=NULL,
                 quantity=LEAD,
-                decided=prediction["decides"],
             )
             yield row, width
 
