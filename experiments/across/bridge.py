@@ -29,7 +29,7 @@ from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training import stacks
 from experiments.training.arms import Arm, RecallSource
 from experiments.training.campaign import BASELINE, TWIN, of_runs, unpredicted
-from experiments.training.comparing import TOY, Asked, names_of_own
+from experiments.training.comparing import TOY, Asked, model_of, names_of_own
 from experiments.training.tuning import TUNING_SEED, untuned
 from experiments.verdicts import words
 from experiments.verdicts.checks import Expectation, Judgement
@@ -287,14 +287,11 @@ def _prediction(of: Plan, config: Config) -> Json | None:
 
 
 def _arm(name: str, part: Part, config: Config, *, seed: int, rate: float) -> Arm:
-    architecture, variant = config.architecture(part), BASELINE if name == TWIN else name
-    model: tuple[Architecture, str | Plan] = architecture, variant
+    architecture = config.architecture(part)
+    model = model_of(BASELINE if name == TWIN else name, config.own, architecture)
     if name == OWN_MAP:
         wide = replace(architecture, n_heads=2 * architecture.n_heads, head_dim=architecture.width)
         model = wide, own_map(architecture.shape)
-    for asked in config.own:
-        if asked.name == name:
-            model = asked.on(architecture)
     return Arm(
         architecture=model[0],
         variant=model[1],

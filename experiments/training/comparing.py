@@ -44,6 +44,11 @@ class Asked:
         return config, next((plan for plan in self.plans if plan.shape == config.shape), rest)
 
 
+def model_of(name: str, own: Sequence[Asked], architecture: Architecture) -> tuple[Architecture, str | Plan]:
+    """Return the sizes of a model and what `Arm` takes for its variant: one of a user's own, or by its name."""
+    return next((asked.on(architecture) for asked in own if asked.name == name), (architecture, name))
+
+
 @runtime_checkable
 class Comparing(Experiment, Protocol):
     """An experiment in which vanilla may be compared with variants that it does not know."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from experiments.across.ladder.setting import FIRST, NULL, RUNGS
-from experiments.across.ladder.verdicts import chance, first, leads, null_rows
+from experiments.across.ladder.verdicts import chance, leads, null_rows
 from experiments.drawing import style
 from experiments.drawing.judged import Mark, judged
 from experiments.store.folders import Json
@@ -25,10 +25,12 @@ HELD = {"agrees": True, "contradicts": False}
 def draw(prediction: Json, measurement: Json) -> Figure:
     """Draw leads as reached and as found, and how often one training comes near to what is reached."""
     fig, axes = style.figure(3, width=3.9, height=3.9)
-    task, about = first(prediction)
+    task = measurement["task"]
     titles = {"reached": "Reached: the best of all", "found": "Found by one training"}
     for axis, (what, title) in zip(axes, titles.items(), strict=False):
-        _over_rungs(axis, {rung: leads(measurement, task, rung, what) for rung in RUNGS}, about["lead"])
+        _over_rungs(
+            axis, {rung: leads(measurement, task, rung, what) for rung in RUNGS}, prediction["tasks"][task]["lead"]
+        )
         axis.set_ylabel(LEAD)
         axis.set_title(title)
     bottoms, tops = zip(*(axis.get_ylim() for axis in axes[:2]), strict=True)

@@ -16,9 +16,8 @@ from experiments.store.work import results
 from experiments.training import stacks
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
+from experiments.training.comparing import model_of
 from experiments.training.tuning import APART, tuned
-from theory.plans.architecture import Architecture
-from theory.plans.plan import Plan
 from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
@@ -48,14 +47,10 @@ def prompts(config: Config, task: Setting) -> PromptSource:
 def _arm(name: str, place: tuple[str, Setting, int], config: Config, *, seed: int, steps: int, rate: float) -> Arm:
     """Return a training of a rung, a task and a width."""
     rung, task, width = place
-    sizes, variant = architecture(rung, task, width), BASELINE if name == TWIN else name
-    model: tuple[Architecture, str | Plan] = sizes, variant
-    for asked in config.own:
-        if asked.name == name:
-            model = asked.on(sizes)
+    sizes, variant = model_of(BASELINE if name == TWIN else name, config.own, architecture(rung, task, width))
     return Arm(
-        architecture=model[0],
-        variant=model[1],
+        architecture=sizes,
+        variant=variant,
         source=prompts(config, task),
         recipe=replace(config.recipe.of_length(steps), learning_rate=rate),
         seed=seed,
@@ -78,6 +73,11 @@ class Climb:
     names: tuple[str, ...]
     seeds: tuple[int, ...]
     before: Mapping[str, Json]
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps a training takes."""
+        return self.config.search_steps if self.rung == FIRST else self.config.lengths[0]
 
 
 def _reached(task: Setting, config: Config, run: RunFolder) -> tuple[Json, list[Json]]:
@@ -108,7 +108,7 @@ def _reached(task: Setting, config: Config, run: RunFolder) -> tuple[Json, list[
 
 
 def _size(climb: Climb) -> float:
-    return len(_tries(climb)) * climb.config.lengths[0]
+    return len(_tries(climb)) * climb.steps
 
 
 class Try(NamedTuple):
@@ -140,10 +140,9 @@ def _climb(climb: Climb, desk: Desk) -> Json:
 
     began, stacked, ends = time.monotonic(), dict[tuple[Any, ...], dict[Try, Arm]](), Json()
     first, place = climb.rung == FIRST, (climb.rung, climb.task, climb.task.d)
-    steps = climb.config.search_steps if first else climb.config.lengths[0]
     for one in _tries(climb):
         seed = SEARCH_SEED + one.seed + APART * (one.number if first else 0)
-        arm = _arm(one.name, place, climb.config, seed=seed, steps=steps, rate=one.rate)
+        arm = _arm(one.name, place, climb.config, seed=seed, steps=climb.steps, rate=one.rate)
         stacked.setdefault((arm.architecture, *common(arm.plan)), {})[one] = arm
     for arms in stacked.values():
         ends |= _best_of(arms, climb, desk)
@@ -205,43 +204,41 @@ def _take_over(model: Decoder, weights: Mapping[str, Sequence[float]]) -> None:
 
 def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list[Json]]:
     """Return one training a seed, by rung at width d, then by width on the last rung: shares after both lengths."""
-    task, records, parts, tables = config.task, list[Json](), dict[str, Json](), list[Json]()
+    task, names, long = config.task, config.names(config.task), config.lengths[-1]
     places = {f"{rung}, width d": (rung, task, task.d) for rung in RUNGS}
     places |= {f"{LAST}, width {factor} d": (LAST, task, factor * task.d) for factor in config.widths}
+    trials = {
+        f"{key}, {name}": _arm(name, place, config, seed=0, steps=long, rate=config.recipe.learning_rate)
+        for key, place in places.items()
+        for name in names
+        if name != TWIN
+    }
+    rates, tuning = tuned(trials, config.tuning, run, "ladder", stacks.train_stacked)
+
+    def arms(seed: int) -> dict[tuple[str, str, int], Arm]:
+        return {
+            (key, name, steps): _arm(name, place, config, seed=seed, steps=steps, rate=rates[f"{key}, {tuned_as}"])
+            for key, place in places.items()
+            for name in names
+            for tuned_as in [BASELINE if name == TWIN else name]
+            for steps in config.lengths
+        }
+
+    trained = rounds(arms, seeds, run, "ladder", stacks.train_stacked)
     power, zero, signal = prompts(config, task).power(), float(task.zero_loss), task.d**2
-    for key, place in places.items():
-        names, rate = config.names(task), config.recipe.learning_rate
-        steps = config.lengths[-1]
-        trials = {
-            f"{key}, {name}": _arm(name, place, config, seed=0, steps=steps, rate=rate)
-            for name in names
-            if name != TWIN
-        }
-        rates, tuning = tuned(trials, config.tuning, run, f"ladder, {key}", stacks.train_stacked)
-        own = {name: rates[f"{key}, {BASELINE if name == TWIN else name}"] for name in names}
 
-        def arms(seed: int, place: Any = place, own: Mapping[str, float] = own) -> dict[tuple[str, int], Arm]:
-            return {
-                (name, steps): _arm(name, place, config, seed=seed, steps=steps, rate=rate)
-                for name, rate in own.items()
-                for steps in config.lengths
-            }
+    def ends(key: str, name: str, steps: int) -> list[Json | None]:
+        return [of_seed[key, name, steps]["held_out"] for of_seed in trained]
 
-        trained = rounds(arms, seeds, run, f"ladder, {key}", stacks.train_stacked)
-        records += [record for of_seed in trained for record in of_seed.values()]
-        tables.append(tuning)
+    def shares(key: str, name: str, steps: int) -> list[float | None]:
+        return [end and zero / signal * (1 - end["loss"][-1] / power) for end in ends(key, name, steps)]  # type: ignore[misc]
 
-        ends = {
-            name: [[of_seed[name, steps]["held_out"] for of_seed in trained] for steps in config.lengths]
-            for name in names
+    parts = {
+        key: {
+            "width": width,
+            "share": {name: [shares(key, name, steps) for steps in config.lengths] for name in names},
+            "stderr": {name: [end and end["stderr"][-1] / signal for end in ends(key, name, long)] for name in names},
         }
-        parts[key] = {
-            "width": place[2],
-            "share": {
-                name: [[end and zero / signal * (1 - end["loss"][-1] / power) for end in some] for some in both]
-                for name, both in ends.items()
-            },
-            "stderr": {name: [end and end["stderr"][-1] / signal for end in long] for name, (_, long) in ends.items()},
-        }
-    together = {what: {k: x for one in tables for k, x in one.get(what, {}).items()} for what in ("losses", "best")}
-    return parts, {**tables[0], **(together if tables[0]["tuned"] else {})}, records
+        for key, (_, _, width) in places.items()
+    }
+    return parts, tuning, [record for of_seed in trained for record in of_seed.values()]

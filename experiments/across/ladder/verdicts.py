@@ -19,11 +19,6 @@ LEAD, SHARE = "share of the signal explained, less vanilla's", "share of the sig
 STANDARD_ERRORS = 4
 
 
-def first(prediction: Json) -> tuple[str, Json]:
-    """Return the task at which everything is asked, and what is predicted of it."""
-    return next(iter(prediction["tasks"].items()))
-
-
 def _numbers(shares: Sequence[float | None]) -> list[float]:
     """Return shares of the signal; a training that diverged explains nothing."""
     return [0.0 if x is None else x for x in shares]
@@ -205,8 +200,8 @@ def _of_bounds(task: str, largest: Mapping[str, Interval], prediction: Json) -> 
 
 def null_rows(prediction: Json, measurement: Json) -> Iterator[tuple[Expectation, str]]:
     """Yield that one training finds no lead at a width, and that width.  Control: the lead that it finds at width d."""
-    task, about = first(prediction)
-    control = leads(measurement, task, LAST, "found")
+    task = measurement["task"]
+    about, control = prediction["tasks"][task], leads(measurement, task, LAST, "found")
     for key, part in measurement["parts"].items():
         if part["width"] == about["d"]:
             continue
