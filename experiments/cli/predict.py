@@ -87,7 +87,8 @@ def _recall(options: argparse.Namespace) -> int:
     from theory.toy.predict import two_layers
     from theory.toy.recall_prediction import predict_recall
 
-    if given := [f"--{name.replace('_', '-')}" for name in (*TASK, *OF_REGRESSION) if getattr(options, name)]:
+    values = {name: getattr(options, name) for name in (*TASK, *OF_REGRESSION)}
+    if given := [f"--{name.replace('_', '-')}" for name, x in values.items() if x is not None and x is not False]:
         raise UserError(f"{given[0]} is of regression prompts, and has no meaning beside --recall")
     setting = recalled(f"recall:{options.recall}")
     plan = resolve(options.plan, two_layers(options.heads))

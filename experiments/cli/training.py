@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 READ: dict[str, Callable[[str], Any]] = {  # by what `TrainingOptions` says that an option reads
     "text": str,
     "path": Path,
+    "run": Path,
     "count": whole_from(1),
     "seed": whole_from(0, 2**32 - 1),
     "whole": whole_from(0),
     "positive": positive,
     "not negative": not_negative,
 }
-FOLDERS = ("init", "resume_from")  # of a model
 
 
 def add_to(commands: Commands) -> None:
@@ -44,7 +44,7 @@ def add_to(commands: Commands) -> None:
         read: dict[str, Any] = {"action": "store_true"} if is_flag else {"type": READ[about["reads"]]}
         if about["choices"]:
             read["choices"] = about["choices"]
-        elif option.name in FOLDERS:
+        elif about["reads"] == "run":
             read["metavar"] = "RUN"
         name, needed = option.name.replace("_", "-"), option.name == "steps"
         command.add_argument(f"--{name}", default=option.default, help=about["help"], required=needed, **read)
@@ -54,9 +54,9 @@ def train(options: argparse.Namespace) -> int:
     from experiments.commands import single
     from icl.recipe import Diverged
 
-    asked = TrainingOptions(**{option.name: getattr(options, option.name) for option in fields(TrainingOptions)})
+    request = TrainingOptions(**{option.name: getattr(options, option.name) for option in fields(TrainingOptions)})
     try:
-        trained = single.carried_out(asked)
+        trained = single.carried_out(request)
     except Diverged as error:
         if is_first():
             print(f"crosslayer: {error}", file=sys.stderr)

@@ -72,8 +72,8 @@ def arm(of: Model, options: TrainingOptions) -> Arm:
     if options.seed < 0:
         raise UserError(f"--seed must not be negative, got {options.seed}")
     check_at_least_one(context=context, batch=batch)
-    sized_for = _continued(of, options.data, context) if of.initial else _sized(of.architecture, options.data, context)
-    config, source = sized_for
+    data = options.data
+    config, source = _continued(of, data, context) if of.initial else _sized(of.architecture, data, context)
     of_user: dict[str, Any] = {name: getattr(options, name) for name in OF_A_RECIPE}
     replaced = {name: x for name in REPLACED if (x := getattr(options, name)) is not None}
     precision = options.precision or ("fp32" if options.device == "cpu" else "bf16")

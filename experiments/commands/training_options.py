@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from experiments.store.folders import UserError
 
-Reads = Literal["text", "path", "count", "seed", "whole", "positive", "not negative", "flag"]
+Reads = Literal["text", "path", "run", "count", "seed", "whole", "positive", "not negative", "flag"]
 
 
 def _option(default: Any, help: str, reads: Reads = "text", choices: tuple[str, ...] = ()) -> Any:
@@ -17,7 +17,8 @@ def _option(default: Any, help: str, reads: Reads = "text", choices: tuple[str, 
     Args:
         default: where nothing is said.
         help: of the option.
-        reads: text; a path; a count, from 1; a seed or another whole number, from 0; a number; or a flag without value.
+        reads: text; a path; a run's folder; a count, from 1; a seed or another whole number, from 0; a number; or a
+            flag without value.
         choices: all that there are, if they are few.
     """
     return field(default=default, metadata={"help": help, "reads": reads, "choices": choices})
@@ -37,7 +38,7 @@ class TrainingOptions:
         None,
         "instead of --preset, a model to train on: the folder of a finished training, imported or converted; its "
         "weights alone, to a schedule that begins anew",
-        "path",
+        "run",
     )
     data: str = _option(
         "stdlib",
@@ -84,7 +85,7 @@ class TrainingOptions:
     resume_from: Path | None = _option(
         None,
         "folder of a finished training of fewer steps: go on from its end, by the schedule of all --steps",
-        "path",
+        "run",
     )
     out: Path = _option(Path("runs"), "where run folders go (default: runs)", "path")
 

@@ -145,6 +145,7 @@ def test_recall_beside_vanilla(capsys):
     ("line", "says"),
     [
         (f"svformer --recall {RECALL} --d 3", "--d is of regression prompts"),
+        (f"svformer --recall {RECALL} --sigma 0", "--sigma is of regression prompts"),
         (f"svformer --recall {RECALL} --paper-bound", "--paper-bound is of regression prompts"),
         ("svformer --recall pairs=4", "recall data are written"),
         ("svformer --recall pairs=4,keys=2,values=16", "keys must be at least as many as pairs"),
