@@ -58,6 +58,19 @@ RIGHT = 0.9  # of the answers
 AREA = "mean training loss over ln V, vanilla's less the arm's"
 OCTAVES = "log2 of the width for 90 %, vanilla's less the arm's"
 WORDS = {"agrees": "as the toy says", "contradicts": "against the toy", "unpredicted": "no prediction"}
+COLUMNS = ("arm", "question", "weights", "the toy", "measured", "rate", "right", "verdict", "because")
+LEGEND = {
+    "speed": "at the width of one code; measured: mean training loss over ln V, vanilla's less the arm's",
+    "one token": "key and value share a token, so that nothing has to be copied; measured likewise",
+    "null": "at three times the width of a code the copied key and the value both fit; measured likewise",
+    "width": "for 90 % right answers, in octaves that vanilla must be wider than the arm",
+    "weights": "deviation of initial matrices; fan-in: 1 / sqrt(width)",
+    "rate": "the arm's best; an end: the lowest or highest tried, beyond which a better one may lie",
+    "right": "the arm's share of right answers at the end; of width: the width for 90 %, and in how many seeds "
+    "it lies outside of those trained",
+    "own-map": "vanilla with a value projection of the embedding in layer 2, its own: SVFormer without the sharing",
+    "twin": "vanilla from other initial weights, the control",
+}
 SAYS = {1: "gain", 0: "nothing", -1: "loss"}
 QUESTIONS = ("speed", "one token", "null")  # of areas; the fourth is the width
 
@@ -178,6 +191,7 @@ class Bridge:
         "Intervals: family-wise 95 %."
     }
     kind: Kind = "scale"
+    legend: Mapping[str, str] = LEGEND
     claims: tuple[str, ...] = (WORTH,)
     profiles: Mapping[str, Profile] = PROFILES
 
@@ -233,11 +247,9 @@ class Bridge:
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         return [row.judgement for row in rows(prediction, measurement) if row.arm != TWIN]
 
-    def table(self, prediction: Json, measurement: Json) -> str:
+    def table(self, prediction: Json, measurement: Json) -> list[tuple[str, ...]]:
         """Every arm and question, with its verdict and why."""
-        head = ("arm", "question", "initial weights", "the toy", "measured", "rate", "right", "verdict", "because")
-        lines = [head, ("---",) * len(head), *(row.cells() for row in rows(prediction, measurement))]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return [COLUMNS, *(row.cells() for row in rows(prediction, measurement))]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         every = [row for row in rows(prediction, measurement) if row.question in QUESTIONS[:2]]

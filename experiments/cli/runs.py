@@ -15,6 +15,7 @@ from experiments.cli.tables import (
     print_power,
     print_sentences,
     print_side_by_side,
+    print_table,
     print_unfinished,
     print_untuned,
     sizes_trained,
@@ -120,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("name experiments, or give --all, but not both")
     if options.only and not options.all:
         raise UserError("--only chooses from --all")
-    from experiments.experiment.execution import prepare
+    from experiments.experiment.execution import legend, prepare, table
     from experiments.experiment.together import executed
     from experiments.store.folders import Unfinished
     from experiments.training.comparing import comparing
@@ -157,9 +158,13 @@ def run(options: argparse.Namespace) -> int:
         about = {"experiment": job.experiment.name, "folder": str(job.run.path)}
         results.append({**about, "verdict": worst(outcome), "checks": checks})
         if not options.json:
-            print_checks(job.experiment.title, outcome)
+            measurement = job.run.read("measurement.json")
+            if rows := table(job.experiment, job.run.read("prediction.json"), measurement):
+                print_table(job.experiment.title, rows, legend(job.experiment))
+            else:
+                print_checks(job.experiment.title, outcome)
             print_power({"config": job.config["config"], "detects": job.profile.detects}, outcome)
-            print_untuned(job.run.read("measurement.json"))
+            print_untuned(measurement)
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))
@@ -168,7 +173,7 @@ def run(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     from experiments.commands.side_by_side import side_by_side
-    from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary, table
+    from experiments.experiment.execution import committed_results, conclusions, latest_runs, legend, summary, table
     from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import worst
     from experiments.verdicts.words import verdict
@@ -204,7 +209,8 @@ def compare(options: argparse.Namespace) -> int:
         experiment = catalogue.experiment(known_as(saved["experiment"]))
         checks = conclusions(experiment, saved, prediction, measurement)
         about: dict[str, Any] = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
-        if rows := table(experiment, prediction, measurement):
+        rows = table(experiment, prediction, measurement)
+        if rows:
             about["table"] = rows
         entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
@@ -213,14 +219,14 @@ def compare(options: argparse.Namespace) -> int:
             print(f"{saved['experiment']}, profile {saved['profile']}, {seeds} seeds: {overall}")
             if sizes := sizes_trained(saved["config"]):
                 print(f"  {'trained ' if saved['seeds'] else ''}models: {sizes}")
-            print_sentences(checks)
+            if rows:
+                print_table("", rows, legend(experiment))
+            else:
+                print_sentences(checks)
             for key in (key for key in SAID if key in prediction):
                 print(f"  {key}: {prediction[key]}")
             print_power(saved, checks)
-            print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
             print_untuned(measurement)
-            if rows:
-                print(rows)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps({"experiments": entries, **shown} if shown else entries, indent=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,13 +45,23 @@ def print_power(saved: Json, checks: Sequence[Judgement]) -> None:
 def print_sentences(checks: Sequence[Judgement]) -> None:
     """What was asked and what came out, a line a group; under its name where others ask in the same words."""
     from experiments.verdicts.checks import by_quantity
-    from experiments.verdicts.words import sentence
+    from experiments.verdicts.words import SLACK_ALONE, sentence
 
     groups = [(name, of[0], len(of)) for named in by_quantity(checks).values() for name, of in named.items()]
     asked = Counter(first.statement for _, first, _ in groups)
     for name, first, count in groups:
         place = f"{name}: " if asked[first.statement] > 1 else ""
         print(f"  {place}{sentence(first)}{f'; the worst of {count}' * (count > 1)}")
+    if any(check.by_slack_alone for check in checks):
+        print(f"  {SLACK_ALONE}")
+
+
+def print_table(title: str, rows: Sequence[Sequence[str]], legend: Mapping[str, str]) -> None:
+    """The table of an experiment that has one of its own, and what its words mean."""
+    head, *others = rows
+    console = terminal()
+    print_rows(console, title, head, others)
+    console.print("\n".join(f"{word}: {meaning}" for word, meaning in legend.items()), style="dim", highlight=False)
 
 
 def print_checks(title: str, checks: Sequence[Judgement]) -> None:
@@ -120,7 +130,7 @@ def print_rows(console: Console, title: str, columns: Sequence[str], rows: Seque
     Args:
         console: where.
         title: of the table; empty: none.
-        columns: names of the columns, the first of which holds labels and the last, if it is a verdict, words.
+        columns: names of the columns, of which the first, verdicts and reasons are words.
         rows: cells of each row; a row with a label alone is a heading.
     """
     from rich.measure import Measurement
@@ -130,7 +140,7 @@ def print_rows(console: Console, title: str, columns: Sequence[str], rows: Seque
 
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for column in columns:
-        words = column in (columns[0], "verdict")
+        words = column in (columns[0], "verdict", "because")
         table.add_column(column, justify="left" if words else "right", no_wrap=True)
     for row in rows:
         heading = not any(row[1:])
@@ -163,7 +173,7 @@ def _loss(model: dict[str, Any]) -> str:
 
 
 def print_untuned(measurement: Json) -> None:
-    from experiments.training.tuning import untuned
+    from experiments.training.tuning import by_reason, untuned
 
-    for arm, why in untuned(measurement).items():
-        print(f"untuned: {arm}: {why}")
+    for why, arms in by_reason(untuned(measurement)).items():
+        print(f"untuned, {why}: {'; '.join(arms)}")

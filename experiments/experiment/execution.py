@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -165,7 +165,7 @@ def conclusions(experiment: Experiment, saved: Json, prediction: Json, measureme
         return [judgement(content) for content in saved["checks"]]
 
 
-def table(experiment: Experiment, prediction: Json, measurement: Json) -> str | None:
+def table(experiment: Experiment, prediction: Json, measurement: Json) -> list[tuple[str, ...]] | None:
     """The table of a finished run, of an experiment that has one; None where its numbers do not fit the present one."""
     if not isinstance(experiment, Tabled):
         return None
@@ -173,6 +173,11 @@ def table(experiment: Experiment, prediction: Json, measurement: Json) -> str | 
         return experiment.table(prediction, measurement)
     except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
         return None
+
+
+def legend(experiment: Experiment) -> Mapping[str, str]:
+    """What the words of an experiment's table mean, of one that has a table."""
+    return experiment.legend if isinstance(experiment, Tabled) else {}
 
 
 def summary(run: RunFolder) -> Json:

@@ -82,9 +82,15 @@ class Experiment(Protocol):
 
 @runtime_checkable
 class Tabled(Experiment, Protocol):
-    """An experiment with a table of its own, in Markdown, which `compare` prints too."""
+    """An experiment with a table of its own, which `run`, `compare` and the site show in place of the usual ones.
 
-    def table(self, prediction: Json, measurement: Json) -> str: ...
+    legend  what its words mean
+    """
+
+    legend: Mapping[str, str]
+
+    def table(self, prediction: Json, measurement: Json) -> list[tuple[str, ...]]:
+        """Return the names of the columns, then the cells of every row."""
 
 
 @runtime_checkable

@@ -54,12 +54,12 @@ class Found:
 
     checks   by the present rules
     untuned  arms whose best learning rate is at an end of those tried, and why that matters
-    table    as Markdown, of an experiment that has one
+    table    of an experiment that has one: columns' names, then rows
     """
 
     checks: Sequence[Judgement]
     untuned: Mapping[str, str]
-    table: str | None
+    table: list[tuple[str, ...]] | None
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,18 @@ def untuned(measurement: Json) -> dict[str, str]:
     return found
 
 
+def by_reason(found: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the arms of `untuned` by what is said of them, those of one place together."""
+    places: dict[str, dict[str, list[str]]] = {}
+    for name, why in found.items():
+        place, _, arm = name.rpartition(", ")
+        places.setdefault(why, {}).setdefault(place, []).append(arm)
+    return {
+        why: [f"{place}: {', '.join(arms)}" if place else ", ".join(arms) for place, arms in of.items()]
+        for why, of in places.items()
+    }
+
+
 def mark(arm: str, measurement: Json) -> str:
     """What stands behind the name of an arm wherever its number is shown: nothing, unless it is untuned."""
     return " (untuned)" if arm in untuned(measurement) else ""

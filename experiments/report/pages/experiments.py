@@ -10,12 +10,13 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from experiments.experiment.execution import ROOT
+from experiments.experiment.execution import ROOT, legend
 from experiments.experiment.protocol import Experiment
 from experiments.report.material import Material, Run
 from experiments.report.pages import parts
 from experiments.report.prose import code, escaped, fenced, shown
 from experiments.training import budget
+from experiments.training.tuning import by_reason
 from experiments.verdicts import words
 from experiments.verdicts.checks import Judgement, by_quantity
 from experiments.verdicts.detecting import detected
@@ -118,10 +119,12 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
         note = f" {escaped(words.SLACK_ALONE)}" if any(check.by_slack_alone for check in run.checks) else ""
         yield f"Each line shows the point that uses most of its tolerance.{note}"
         yield _all_checks(run.checks)
-    for arm, why in run.found.untuned.items():
-        yield f"Untuned: {escaped(arm)}: {escaped(why)}."
     if rows := run.found.table:
-        yield _of_markdown(rows)
+        names, *others = [[escaped(cell) for cell in row] for row in rows]
+        yield parts.table(names, others, kind="wide")
+        yield parts.definition({escaped(word): escaped(meaning) for word, meaning in legend(run.experiment).items()})
+    for why, arms in by_reason(run.found.untuned).items():
+        yield f"Untuned, {escaped(why)}: {escaped('; '.join(arms))}."
     yield f"{head} Data, and where it comes from"
     yield "\n".join(f"- {{download}}`{path.name} </{parts.stored(path)}>`, {_size(path)}" for path in run.files())
     changed = " The source has changed since." if run.changed_since else ""
@@ -205,12 +208,3 @@ def _all_checks(checks: Sequence[Judgement]) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.2g}" if math.isfinite(value) else "none"
-
-
-def _of_markdown(text: str) -> str:
-    """A table that an experiment wrote as Markdown, with its cells escaped; other lines as they are."""
-    lines = [line.strip() for line in text.strip().splitlines()]
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    if len(table) < 2 or len({len(row) for row in table}) != 1:
-        return fenced(text)
-    return parts.table([escaped(cell) for cell in table[0]], [[escaped(cell) for cell in row] for row in table[2:]])

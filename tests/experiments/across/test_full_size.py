@@ -94,7 +94,8 @@ def test_compare_shows_predictions_beside_verdicts(capsys):
     out = capsys.readouterr().out
     finished = [name for name in NAMES if list((ROOT / "results" / name).rglob("summary.json"))]
     assert len(finished) >= 3
-    assert all(catalogue.experiment(name).title.split(":")[0] in out for name in finished)
+    assert all(f"\n{name}, profile " in f"\n{out}" for name in finished)
+    assert out.count("speed: at the width of one code") == 1  # what the words of bridge's own table mean
     assert "rule: " in out
     assert (
         "\n  reached, d2-n4-s0.1, norms: svformer: svformer explains 0.43 more than vanilla, as the toy does: " in out
