@@ -12,7 +12,7 @@ import re
 import shlex
 from collections import Counter
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 import pytest
 
@@ -106,6 +106,23 @@ def test_numbers_of_the_long_bridge():
     assert (one.verdict, f"{one.measured:.2f} ± {one.half_width:.2f}") == ("contradicts", "0.08 ± 0.04")
     speeds = [c.verdict for c in found.values() if c.id.startswith("speed") and c.predicted > 0]
     assert (speeds.count("agrees"), len(speeds)) == (7, 8)
+
+
+def test_times_of_the_long_bridge():
+    page, parts = PAGES[FOUND], json.loads((ROOT / "results/bridge/long/measurement.json").read_text())["parts"]
+    names = {"own-map": "own map of the embedding", "svformer": "SVFormer", "skipv1": "SkipV1Former"}
+    names |= {"resformer": "ResFormer", "vanilla": "vanilla", "twin": "vanilla with other initial weights"}
+    for arm, name in names.items():
+        cells = []
+        for scale in ("fan-in", "0.02"):
+            steps = parts[f"speed, width 1 d, {scale}"]["left"][arm]
+            middle = median(math.inf if step is None else step for step in steps)
+            cells += [str(sum(step is not None for step in steps)), f"{middle:.0f}" if middle < math.inf else ""]
+        assert f"| {name} | {' | '.join(cells)} |\n".replace("|  |", "| |") in page
+    paired = [x for scale in ("fan-in", "0.02") for x in parts[f"one token, width 1 d, {scale}"]["left"].values()]
+    assert min(sum(step is not None for step in steps) for steps in paired) == 22
+    middles = [median(math.inf if step is None else step for step in steps) for steps in paired]
+    assert f"at median steps of {min(middles):.0f} to {max(middles):.0f}." in page
 
 
 def test_numbers_of_the_ladder():

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from experiments.drawing import style
@@ -58,9 +58,9 @@ RIGHT = 0.9  # of the answers
 AREA = "mean training loss over ln V, vanilla's less the arm's"
 OCTAVES = "log2 of the width for 90 %, vanilla's less the arm's"
 WORDS = {"agrees": "as the toy says", "contradicts": "against the toy", "unpredicted": "no prediction"}
-COLUMNS = ("arm", "question", "weights", "the toy", "measured", "rate", "right", "verdict", "because")
+COLUMNS = ("arm", "question", "weights", "the toy", "measured", "rate", "right", "left", "verdict", "because")
 LEGEND = {
-    "speed": "at the width of one code; measured: mean training loss over ln V, vanilla's less the arm's",
+    "speed": f"at the width of one code; measured: {AREA}",
     "one token": "key and value share a token, so that nothing has to be copied; measured likewise",
     "null": "at three times the width of a code the copied key and the value both fit; measured likewise",
     "width": "for 90 % right answers, in octaves that vanilla must be wider than the arm",
@@ -68,6 +68,7 @@ LEGEND = {
     "rate": "the arm's best; an end: the lowest or highest tried, beyond which a better one may lie",
     "right": "the arm's share of right answers at the end; of width: the width for 90 %, and in how many seeds "
     "it lies outside of those trained",
+    "left": "how many seeds leave the plateau ln n, by a training loss of half of it, and the median step of all",
     "own-map": "vanilla with a value projection of the embedding in layer 2, its own: SVFormer without the sharing",
     "twin": "vanilla from other initial weights, the control",
 }
@@ -101,12 +102,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained.
-
-    symbols  keys, and as many values: the toy's d
-    own      a user's variants
-    decides  whether verdicts are given
-    """
+    """What is trained; symbols: keys, and as many values, the toy's d; decides: whether verdicts are given."""
 
     pairs: int
     symbols: int
@@ -268,8 +264,7 @@ def own_map(shape: Shape) -> Plan:
 
     The value projection of layer 1's missing heads is built, as layer 2 reads it, and layer 1 does not.
     """
-    heads = shape.heads
-    wide = replace(shape, heads=2 * heads)
+    heads, wide = shape.heads, replace(shape, heads=2 * shape.heads)
     return plan(wide, values=lambda n, h: NOTHING if h > heads else v(1, h if n == 1 else h + heads))
 
 
@@ -279,15 +274,13 @@ def _prediction(of: Plan, config: Config) -> Json | None:
     from theory.toy.worth import worth_at_width
 
     d = config.symbols
+    both = of, resolve(BASELINE, TOY)
     try:
-        shares = {
-            width: [explained_share_at_width(p, d, config.pairs, 0.0, width * d) for p in (of, resolve(BASELINE, TOY))]
-            for width in (1, 3)
-        }
+        shares = {k: [explained_share_at_width(p, d, config.pairs, 0.0, k * d) for p in both] for k in (1, 3)}
         worth = worth_at_width(of, d, d)
     except BadInput:
         return None
-    if any(share is None for both in shares.values() for share in both) or worth.least != worth.most:
+    if any(share is None for two in shares.values() for share in two) or worth.least != worth.most:
         return None
     gains = {width: float(own) - float(vanilla) for width, (own, vanilla) in shares.items()}  # type: ignore[arg-type]
     sign = {width: (gain > 0) - (gain < 0) for width, gain in gains.items()}
@@ -319,7 +312,7 @@ def _arm(name: str, part: Part, config: Config, *, seed: int, rate: float) -> Ar
 
 def _measured(part: Part, config: Config, seeds: int) -> Generator[Any, Mapping[Arm, Json], None]:
     """Yield the trainings that try rates, then those that are compared, then the numbers by arm; sent: records."""
-    names, blind = config.names(part), config.source(part).blind
+    names, source = config.names(part), config.source(part)
     trials = {
         name: {
             rate: [_arm(name, part, config, seed=TUNING_SEED + i, rate=rate) for i in range(part.tuning)]
@@ -330,33 +323,35 @@ def _measured(part: Part, config: Config, seeds: int) -> Generator[Any, Mapping[
     }
     tried = yield [arm for of in trials.values() for some in of.values() for arm in some]
     losses = {
-        name: {rate: fmean(_reading(tried[arm], blind)["area"] for arm in some) for rate, some in of.items()}
+        name: {rate: fmean(_reading(tried[arm], source)["area"] for arm in some) for rate, some in of.items()}
         for name, of in trials.items()
     }
     best = {name: min(losses[name], key=losses[name].__getitem__) if losses else part.rates[0] for name in names}
     arms = {name: [_arm(name, part, config, seed=i, rate=best[name]) for i in range(seeds)] for name in names}
     ends = yield [arm for some in arms.values() for arm in some]
-    readings = {name: [_reading(ends[arm], blind) for arm in some] for name, some in arms.items()}
+    readings = {name: [_reading(ends[arm], source) for arm in some] for name, some in arms.items()}
     yield {
         "question": part.question,
         "scale": part.scale,
         "width": config.architecture(part).d_model,
         **{
             what: {name: [one[what] for one in some] for name, some in readings.items()}
-            for what in ("area", "half", "right", "diverged")
+            for what in ("area", "half", "right", "left", "diverged")
         },
         "losses": {f"{part.key}, {name}": {str(rate): x for rate, x in of.items()} for name, of in losses.items()},
         "best": {f"{part.key}, {name}": rate for name, rate in best.items()},
     }
 
 
-def _reading(record: Json, blind: float) -> Json:
-    """What is read off a training; one that diverged counts as having learnt nothing."""
-    losses = [loss / blind for _, loss in record["curve"]]
+def _reading(record: Json, source: RecallSource) -> Json:
+    """What is read off a training; one that diverged has learnt nothing.  The plateau is left at half of ln n."""
+    losses = [loss / source.blind for _, loss in record["curve"]]
     if record["diverged"] or not losses:
-        return {"area": 1.0, "half": 1.0, "right": 0.0, "diverged": True}
+        return {"area": 1.0, "half": 1.0, "right": 0.0, "left": None, "diverged": True}
     right = record["probes"][PROBE]["end"]["right"]
-    return {"area": fmean(losses), "half": fmean(losses[: -(-len(losses) // 2)]), "right": right, "diverged": False}
+    left = next((step for step, loss in record["curve"] if loss < math.log(source.pairs) / 2), None)
+    half = fmean(losses[: -(-len(losses) // 2)])
+    return {"area": fmean(losses), "half": half, "right": right, "left": left, "diverged": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,6 +361,7 @@ class Row:
     says   what the toy does: 1 gain, 0 nothing, -1 loss; None: it is silent
     rate   at which it was trained, and whether that is an end of those tried
     right  the share answered right at the end, or the width for 90 %
+    left   how many seeds leave the plateau, and the median step; empty of widths
     """
 
     arm: str
@@ -373,8 +369,9 @@ class Row:
     scale: str
     says: int | None
     judgement: Expectation
-    rate: str
-    right: str
+    rate: str = ""
+    right: str = ""
+    left: str = ""
 
     @property
     def words(self) -> str:
@@ -388,7 +385,7 @@ class Row:
         one, known = self.judgement, math.isfinite(self.judgement.measured)
         measured = f"{one.measured:+.3f} ± {one.half_width:.3f}" if known else "not known"
         says = "says nothing" if self.says is None else SAYS[self.says]
-        about = self.arm, self.question, self.scale, says, measured, self.rate, self.right
+        about = self.arm, self.question, self.scale, says, measured, self.rate, self.right, self.left
         return *about, self.words, words.because(one)
 
 
@@ -409,7 +406,8 @@ def _rows_of_areas(key: str, prediction: Json, measurement: Json) -> list[Row]:
     for name, gain in gains.items():
         rate = f"{measurement['tuning']['best'][f'{key}, {name}']:g}{' (an end)' * (f'{key}, {name}' in ends)}"
         where, right = (name, part["question"], part["scale"]), f"{fmean(part['right'][name]):.2f}"
-        found.append(_row(where, gain, gains[TWIN], slower, prediction, rate=rate, right=right))
+        shown = {"rate": rate, "right": right, "left": _when(part["left"][name])}
+        found.append(_row(where, gain, gains[TWIN], slower, prediction, **shown))
     return found
 
 
@@ -428,15 +426,18 @@ def _rows_of_widths(prediction: Json, measurement: Json) -> list[Row]:
         for name in by_width[least]
     }
     others = [name for name in crossings if name != BASELINE]
-    worths = {
-        name: t_interval(
-            [octaves(*both, OCTAVE) for both in zip(crossings[name], crossings[BASELINE], strict=True)], len(others)
-        )
-        for name in others
-    }
+    both = {name: zip(crossings[name], crossings[BASELINE], strict=True) for name in others}
+    worths = {name: t_interval([octaves(*two, OCTAVE) for two in both[name]], len(others)) for name in others}
     twin, doubled = worths[TWIN], Interval(1.0, 0.0, 0.0)
-    told = {name: _told(crossings[name]) for name in others}
-    return [_row((name, "width", FAN_IN), worths[name], twin, doubled, prediction, right=told[name]) for name in others]
+    about = {name: ((name, "width", FAN_IN), worths[name], twin, doubled, prediction) for name in others}
+    return [_row(*about[name], right=_told(crossings[name])) for name in others]
+
+
+def _when(steps: Sequence[int | None]) -> str:
+    """Return how many seeds left the plateau, and the median of all seeds' steps, where half of them did."""
+    middle = median(math.inf if step is None else step for step in steps)
+    known = f", step {middle:g}" if math.isfinite(middle) else ""
+    return f"{sum(step is not None for step in steps)} of {len(steps)}{known}"
 
 
 def _told(crossings: Sequence[Crossing]) -> str:
@@ -451,9 +452,7 @@ def _row(
     twin: Interval,
     different: Interval,
     prediction: Json,
-    *,
-    rate: str = "",
-    right: str,
+    **shown: str,
 ) -> Row:
     """different: an interval that is not nothing, as everybody knows."""
     name, question, scale = where
@@ -469,7 +468,7 @@ def _row(
         controls = ((twin, mirrored) if math.isfinite(twin.mean) else ()) if says else (different,)
         about |= {"rule": "beyond" if says else "none", "predicted": says * margin, "claim": WORTH, "slack": margin}
         judgement = Expectation.sampled(measured, *controls, **about, quantity=quantity, decided=prediction["decides"])
-    return Row(arm=name, question=question, scale=scale, says=says, judgement=judgement, rate=rate, right=right)
+    return Row(arm=name, question=question, scale=scale, says=says, judgement=judgement, **shown)
 
 
 HELD = {"as the toy says": True, "against the toy": False}
@@ -479,11 +478,9 @@ def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:
     fig, axes = style.figure(len(panels), width=4.6, height=4.6)
     for axis, (title, some) in zip(axes, panels.items(), strict=True):
         width = any(row.question == "width" for row in some)
-        series = {"width": "trained", "null": "initial weights {}"}
-        marks = [
-            Mark(row.arm, series.get(row.question, row.question).format(row.scale), row.interval, HELD.get(row.words))
-            for row in some
-        ]
+        series = {"width": "trained", "null": "initial weights {}", "speed": "speed", "one token": "one token"}
+        named = [(row, series[row.question].format(row.scale)) for row in some]
+        marks = [Mark(row.arm, name, row.interval, HELD.get(row.words)) for row, name in named]
         labels = {row.arm: _label(row) for row in some if row.question != "one token"}
         worths = {arm: math.log2(toy["worth"]) for arm, toy in prediction["toy"].items() if toy and width}
         judged(axis, marks, labels, band=OCTAVE if width else MARGIN, predicted=worths)

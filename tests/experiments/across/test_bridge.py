@@ -153,8 +153,17 @@ def test_noise_and_a_twin_that_gains_decide_nothing(trained, tmp_path):  # noqa:
 def test_a_training_that_diverged_has_learnt_nothing():
     arm = bridge._arm("svformer", CPU.parts[0], CPU, seed=0, rate=0.01)
     gone = {**record(arm), "diverged": "training diverged by step 20"}
-    assert bridge._reading(gone, arm.source.blind) == {"area": 1.0, "half": 1.0, "right": 0.0, "diverged": True}
-    assert bridge._reading(record(arm), arm.source.blind)["area"] == pytest.approx(0.8, abs=0.01)
+    nothing = {"area": 1.0, "half": 1.0, "right": 0.0, "left": None}
+    assert bridge._reading(gone, arm.source) == {**nothing, "diverged": True}
+    assert bridge._reading(record(arm), arm.source)["area"] == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_plateau_is_left_at_half_of_the_loss_of_a_guess_among_the_values_of_a_prompt():
+    arm = bridge._arm("svformer", CPU.parts[0], CPU, seed=0, rate=0.01)
+    assert bridge._reading(record(arm, gain=0.2), arm.source)["left"] == arm.recipe.steps  # ln 16 / 5, below ln 4 / 2
+    assert bridge._reading(record(arm, gain=0.17), arm.source)["left"] is None
+    assert bridge._when([10, None, 40, 30]) == "3 of 4, step 35"
+    assert bridge._when([10, None, None]) == "1 of 3"
 
 
 def test_parts_that_are_finished_count(trained, tmp_path, monkeypatch):  # noqa: ARG001
