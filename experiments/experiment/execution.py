@@ -97,19 +97,26 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
 def execute(job: Job) -> Sequence[Judgement]:
     """Carry one experiment through.  A finished run is read back, an unfinished one is resumed.
 
-    Where the profile grows, what follows from its trainings is computed again.  Raises Unfinished if time is up.
+    Where the profile grows, what follows from its trainings is computed again; a prediction that is still the same
+    keeps the time at which it was written.  Raises Unfinished if time is up.
     """
     with job.run.locked(), one_thread():  # the same bits here and in a process of its own
         if job.profile.grows:
-            for name in (
-                "config.json",
-                "prediction.json",
-                "measurement.json",
-                "summary.json",
-                *figure_files(job.experiment),
-            ):
+            names = ("config.json", "measurement.json", "summary.json", *figure_files(job.experiment))
+            for name in names if _still_predicted(job) else (*names, "prediction.json"):
                 (job.run / name).unlink(missing_ok=True)
         return _carry_through(job)
+
+
+def _still_predicted(job: Job) -> bool:
+    """Whether a stored prediction is what the experiment predicts now."""
+    if not job.run.has("prediction.json"):
+        return False
+    try:
+        stored = job.run.read("prediction.json")
+    except UserError:
+        return False
+    return bool(stored == json.loads(json.dumps(job.experiment.predict(job.profile.config))))
 
 
 def _carry_through(job: Job) -> Sequence[Judgement]:

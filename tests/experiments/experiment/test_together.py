@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -172,3 +172,15 @@ def test_a_summary_says_when_the_prediction_was_stored(tmp_path):
     os.utime(job.run / "prediction.json", (0, 0))
     execute(job)
     assert summary(job.run)["predicted"] == "1970-01-01 00:00 UTC"
+
+
+@pytest.mark.parametrize(("stored", "since"), [({"sum": 6}, True), ({"sum": 7}, False)])
+def test_where_trainings_grow_a_prediction_that_is_the_same_keeps_its_time(tmp_path, stored, since):
+    (job,) = jobs(tmp_path, "sums")
+    job = replace(job, profile=replace(job.profile, grows=True))
+    job.run.path.mkdir(parents=True)
+    job.run.write("prediction.json", stored)
+    os.utime(job.run / "prediction.json", (0, 0))
+    execute(job)
+    assert (summary(job.run)["predicted"] == "1970-01-01 00:00 UTC") == since
+    assert job.run.read("prediction.json") == {"sum": 6}
