@@ -20,10 +20,24 @@ def _nanogpt() -> Iterator[Reported]:
     gains = {"66M": -0.07, "131M": -0.07, "262M": -0.04, "524M": -0.03, "1.7B": -0.012}
     for tokens, nats in gains.items():
         yield Reported(
-            "resformer", BASELINE, NANOGPT, "ablation", f"124M, {tokens} tokens", -1, None, None, nats, width
+            variant="resformer",
+            against=BASELINE,
+            paper=NANOGPT,
+            place="ablation",
+            size=f"124M, {tokens} tokens",
+            sign=-1,
+            nats=nats,
+            half_width=width,
         )
     yield Reported(
-        "resformer-learned", BASELINE, NANOGPT, "ablation", "124M, 1.7B tokens", -1, None, None, -0.021, width
+        variant="resformer-learned",
+        against=BASELINE,
+        paper=NANOGPT,
+        place="ablation",
+        size="124M, 1.7B tokens",
+        sign=-1,
+        nats=-0.021,
+        half_width=width,
     )
 
 

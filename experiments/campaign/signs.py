@@ -167,14 +167,14 @@ class Signs(Question):
                 side = lower if against else "below zero" if pair["sign"] < 0 else "above zero"
                 said = ends if what == LOSS else f"{less}, {self.quantities[what]}: {side}"
                 yield expected(
-                    "/".join(filter(None, [name, pair["by"], what if what != LOSS else "", *names])),
-                    f"{WHOSE[pair['by']]}: {less}{rates(measurement['groups'][name], *names)}",
-                    pair["claim"],
-                    f"{said} ({pair['place']}; {name})",
-                    "sign",
-                    float(pair["sign"]),
-                    found[which],
-                    found[what, CONTROL, VANILLA],
+                    name="/".join(filter(None, [name, pair["by"], what if what != LOSS else "", *names])),
+                    group=f"{WHOSE[pair['by']]}: {less}{rates(measurement['groups'][name], *names)}",
+                    claim=pair["claim"],
+                    statement=f"{said} ({pair['place']}; {name})",
+                    rule="sign",
+                    predicted=float(pair["sign"]),
+                    measured=found[which],
+                    twin=found[what, CONTROL, VANILLA],
                     quantity=f"{NATS if what == LOSS else self.quantities[what]}{', difference' if against else ''}",
                 )
 

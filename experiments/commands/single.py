@@ -145,13 +145,13 @@ def _trained(job: Request, processes: Processes, save_every: float) -> Json:
             arm,
             run.path,
             device,
-            lambda logged: at(logged.step, note(arm, logged)),
-            warn,
-            save_every,
-            run / "model.safetensors",
-            at,
-            job.before,
-            processes,
+            on_log=lambda logged: at(logged.step, note(arm, logged)),
+            warn=warn,
+            seconds_between_saves=save_every,
+            weights=run / "model.safetensors",
+            on_step=at,
+            start=job.before,
+            processes=processes,
         )
 
 

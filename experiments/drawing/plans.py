@@ -51,7 +51,15 @@ def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
             for x, width, term in _shares(mix):
                 low = n - 0.5 + INSET + i * (1 - 2 * INSET) / len(mixes)
                 size = (width * (1 - 2 * INSET), (1 - 2 * INSET) / len(mixes))
-                _cell(axis, (h - 0.5 + INSET + x * (1 - 2 * INSET), low), size, term, (n, h), plan, labelled)
+                _cell(
+                    axis,
+                    (h - 0.5 + INSET + x * (1 - 2 * INSET), low),
+                    size,
+                    term=term,
+                    cell=(n, h),
+                    plan=plan,
+                    labelled=labelled,
+                )
     axis.set(xlim=(0.4, heads + 0.6), ylim=(0.4, layers + 0.6), ylabel="layer")
     axis.set_xlabel("head" if config.group == 1 else f"key/value head, of {config.group} queries each")
     axis.set_title(TITLES[name], fontsize=9, loc="left")

@@ -56,14 +56,26 @@ def expected(
     quantity: what is measured, with its unit
     """
     controls = () if twin is None else ((twin.mean, twin.half_width), (-twin.mean, twin.half_width))
-    numbers = measured.mean, measured.stderr, measured.half_width
-    return Expectation(name, group, claim, statement, rule, predicted, *numbers, controls, slack, quantity)
+    return Expectation(
+        id=name,
+        group=group,
+        claim=claim,
+        statement=statement,
+        rule=rule,
+        predicted=predicted,
+        measured=measured.mean,
+        stderr=measured.stderr,
+        tolerance=measured.half_width,
+        controls=controls,
+        slack=slack,
+        quantity=quantity,
+    )
 
 
 def unpredicted(name: str, group: str, statement: str, measured: Interval, *, quantity: str) -> Expectation:
     """Return a difference of which nobody predicts anything: it is shown, and nothing is judged."""
-    numbers = measured.mean, measured.stderr, measured.half_width
-    return Expectation(name, group, "", statement, "unpredicted", nan, *numbers, (), quantity=quantity)
+    about: Json = {"id": name, "group": group, "claim": "", "statement": statement, "quantity": quantity}
+    return Expectation.sampled(measured, rule="unpredicted", predicted=nan, **about)
 
 
 def of_runs(records: Sequence[Json]) -> Json:

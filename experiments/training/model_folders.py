@@ -103,7 +103,9 @@ def any_model(place: Path, variant: str | None) -> ModelFolder:
     if name not in PRESETS:
         raise UserError(f"{place}: no such folder, and no preset of that name")
     config, plan = user_files.model(name, variant)
-    return ModelFolder("initial", place, f"{name} {variant}" if variant else name, 0, config, plan, None)
+    return ModelFolder(
+        "initial", place, f"{name} {variant}" if variant else name, seed=0, architecture=config, plan=plan, source=None
+    )
 
 
 def one_model(folder: Path, variant: str | None) -> ModelFolder:
@@ -152,7 +154,15 @@ def _trained(folder: Path) -> ModelFolder:
             f"{folder} was trained under a plan that no name stands for and holds no plan.json, so that nothing can "
             "build its model; train it again, or read it in Python, by `icl.load` with its plan"
         )
-    return ModelFolder("trained", folder, name, seed, architecture, plan or fitting(variant, architecture), found)
+    return ModelFolder(
+        "trained",
+        folder,
+        name,
+        seed=seed,
+        architecture=architecture,
+        plan=plan or fitting(variant, architecture),
+        source=found,
+    )
 
 
 def _imported(folder: Path) -> ModelFolder | None:
@@ -172,7 +182,7 @@ def _imported(folder: Path) -> ModelFolder | None:
     plan = saved_plan(folder)  # and nothing that a folder names is run
     if plan is None or not (folder / WEIGHTS).is_file():
         raise UserError(f"{folder} is not whole; import it again")
-    return ModelFolder("imported", folder, name, None, architecture, plan, None)
+    return ModelFolder("imported", folder, name, seed=None, architecture=architecture, plan=plan, source=None)
 
 
 def _published(folder: Path, variant: str | None) -> ModelFolder:
@@ -183,4 +193,4 @@ def _published(folder: Path, variant: str | None) -> ModelFolder:
     plan = published.plan(folder, asked)
     published.check(folder, plan)
     name = folder.resolve().name + (f" {variant}" if variant else "")
-    return ModelFolder("published", folder, name, None, architecture, plan, None)
+    return ModelFolder("published", folder, name, seed=None, architecture=architecture, plan=plan, source=None)

@@ -84,7 +84,18 @@ def train_arm(
     log = processes.first(lambda: StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED))
     if processes.rank:
         on_log, warn, on_step = _silent, _silent, _silent
-    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, on_step, start, processes)
+    diverged = _train(
+        arm,
+        model,
+        task,
+        log=log,
+        on_log=on_log,
+        warn=warn,
+        seconds_between_saves=seconds_between_saves,
+        on_step=on_step,
+        start=start,
+        processes=processes,
+    )
     whole = None if diverged else processes.whole(model)
 
     def recorded() -> Json:

@@ -115,14 +115,14 @@ class Induction(Question):
                     found = gain(losses, arm, family, *([(other,)] if other != VANILLA else []))
                     beside = "the vanillas'" if other == VANILLA else f"that of {other}"
                     yield expected(
-                        f"{name}/{begin:g} to {end:g}/{arm}/{other}",
-                        f"{arm} less {'vanilla' if other == VANILLA else other}, {at}",
-                        FASTER if (arm, other) == (SVFORMER, VANILLA) else ORDERS,
-                        f"the training loss of {arm} lies below {beside} ({name})",
-                        "sign",
-                        -1.0,
-                        found,
-                        control,
+                        name=f"{name}/{begin:g} to {end:g}/{arm}/{other}",
+                        group=f"{arm} less {'vanilla' if other == VANILLA else other}, {at}",
+                        claim=FASTER if (arm, other) == (SVFORMER, VANILLA) else ORDERS,
+                        statement=f"the training loss of {arm} lies below {beside} ({name})",
+                        rule="sign",
+                        predicted=-1.0,
+                        measured=found,
+                        twin=control,
                         quantity=NATS,
                     )
 
@@ -145,18 +145,18 @@ class Induction(Question):
             for arm, octaves in prediction["peak"].items():
                 apart = t_interval(peaks_apart(group, arm), family)
                 yield Expectation(
-                    f"{name}/peak/{arm}",
-                    f"{arm}: where its gain peaks, less where vanilla's induction rises most",
-                    FASTER if arm == SVFORMER else ORDERS,
-                    f"the gain of {arm} peaks where vanilla's score of induction rises most ({name})",
-                    "none",
-                    0.0,
-                    apart.mean,
-                    apart.stderr,
-                    apart.half_width,
-                    ((control.mean, control.half_width),),
-                    octaves,
-                    "doublings of tokens",
+                    id=f"{name}/peak/{arm}",
+                    group=f"{arm}: where its gain peaks, less where vanilla's induction rises most",
+                    claim=FASTER if arm == SVFORMER else ORDERS,
+                    statement=f"the gain of {arm} peaks where vanilla's score of induction rises most ({name})",
+                    rule="none",
+                    predicted=0.0,
+                    measured=apart.mean,
+                    stderr=apart.stderr,
+                    tolerance=apart.half_width,
+                    controls=((control.mean, control.half_width),),
+                    slack=octaves,
+                    quantity="doublings of tokens",
                 )
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:

@@ -375,14 +375,14 @@ def exponents(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     twin = intervals.pop(TWIN)
     for rule, interval in intervals.items():
         yield expected(
-            f"exponent/{rule}",
-            "trained: exponent of the largest read over depth, less PreNorm's",
-            BOUNDED,
-            f"trained, the largest read of {RULES[rule]} grows with depth by a smaller power than PreNorm's",
-            "sign",
-            -1.0,
-            interval,
-            twin,
+            name=f"exponent/{rule}",
+            group="trained: exponent of the largest read over depth, less PreNorm's",
+            claim=BOUNDED,
+            statement=f"trained, the largest read of {RULES[rule]} grows with depth by a smaller power than PreNorm's",
+            rule="sign",
+            predicted=-1.0,
+            measured=interval,
+            twin=twin,
             quantity="difference of exponents",
         )
 

@@ -250,16 +250,16 @@ def exponent_expectations(prediction: Json, measurement: Json) -> Iterator[Expec
         for (name, other), claim in pairs.items():
             paired = differences(slopes[name], slopes[other])
             yield expected(
-                f"exponent/{width}/{name}/{other}",
-                f"trained, prompts {width}: exponent of the largest read over depth, less that without the norms",
-                claim,
-                f"trained, on prompts {width}, the largest read grows with depth by a smaller power with norms before "
-                f"sublayers ({NETWORKS[name].words}) than without ({NETWORKS[other].words}); neither diverged in "
-                f"{len(paired)} of {len(slopes[name])} seeds",
-                "sign",
-                -1.0,
-                interval(paired, family),
-                twin,
+                name=f"exponent/{width}/{name}/{other}",
+                group=f"trained, prompts {width}: exponent of the largest read over depth, less that without the norms",
+                claim=claim,
+                statement=f"trained, on prompts {width}, the largest read grows with depth by a smaller power with "
+                f"norms before sublayers ({NETWORKS[name].words}) than without ({NETWORKS[other].words}); neither "
+                f"diverged in {len(paired)} of {len(slopes[name])} seeds",
+                rule="sign",
+                predicted=-1.0,
+                measured=interval(paired, family),
+                twin=twin,
                 quantity="difference of exponents",
             )
 
@@ -296,14 +296,14 @@ def divergence_expectations(depth: int, measurement: Json) -> Iterator[Expectati
         seeds = len(by_seed)
         widest = widest_by_chance(convolved([{-1: 0.5, 1: 0.5}] * seeds), LEVEL / len(comparisons)) / seeds
         yield expected(
-            name,
-            "trained: share of trainings that diverge, with norms before sublayers and without",
-            NORMS,
-            statement,
-            "sign",
-            -1.0,
-            Interval(sum(by_seed) / seeds, seeds**-0.5, widest),
-            Interval(twin / seeds, seeds**-0.5, widest),
+            name=name,
+            group="trained: share of trainings that diverge, with norms before sublayers and without",
+            claim=NORMS,
+            statement=statement,
+            rule="sign",
+            predicted=-1.0,
+            measured=Interval(sum(by_seed) / seeds, seeds**-0.5, widest),
+            twin=Interval(twin / seeds, seeds**-0.5, widest),
             quantity="seeds with fewer, less those with more, over all",
         )
 
