@@ -10,7 +10,7 @@ from experiments import catalogue
 
 if TYPE_CHECKING:
     from experiments.experiment.execution import Finished
-    from experiments.ledger.mutation import Mutation
+    from experiments.ledger.fates import Mutation
     from experiments.ledger.verify import Verification
 
 
@@ -65,18 +65,23 @@ def verify(*ids: str, afresh: bool = False) -> list[Verification]:
     return verifications([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)
 
 
-def mutate(*ids: str, afresh: bool = False, source: bool = False) -> list[Mutation]:
+def mutate(*ids: str, afresh: bool = False, source: bool = False, keep: Path | None = None) -> list[Mutation]:
     """Alter, one at a time, what these ledger entries' checks call in `theory`, by default of all.
 
     afresh: what is remembered, too.
     source: places in the source of the modules that prove the entries, not results of what their checks call.
+    keep: a folder into which all is put that is known of entries that nothing survives without a reason.
 
     Raises UserError for an id that is not there, or an entry that does not stand as it is.
     """
     from experiments.experiment.execution import committed_results
+    from experiments.ledger.fates import keep_fates
     from experiments.ledger.mutation import mutations
     from experiments.toys.unjudged import UNJUDGED
 
     ledger = catalogue.claims()
     claims, known = [catalogue.claim(name) for name in ids or ledger], committed_results() / "ledger"
-    return mutations(claims, ledger, UNJUDGED, afresh=afresh, source=source, known=known)
+    done = mutations(claims, ledger, UNJUDGED, afresh=afresh, source=source, known=known)
+    if keep is not None:
+        keep_fates(list(ledger.values()), ledger, UNJUDGED, keep, source=source)
+    return done

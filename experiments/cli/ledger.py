@@ -13,7 +13,7 @@ from experiments.cli.commands import OUT, Commands
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
-    from experiments.ledger.mutation import Mutation
+    from experiments.ledger.fates import Mutation
     from experiments.ledger.verify import Verification
 
 
@@ -37,6 +37,13 @@ def add_to(commands: Commands) -> None:
         help="with --mutate: alter the source instead, in the modules that prove the entries, one constant, operator, "
         "comparison or reduction at a time; an entry takes seconds to minutes, all of them hours",
     )
+    command.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="with --mutate: put there what is known of all entries that nothing survives without a reason, as it is "
+        "committed in results/ledger, from where another run goes on",
+    )
 
     command = commands.add(
         "claim", claim, "show everything on one entry of the claims ledger", "crosslayer claim skipv1.gap"
@@ -54,6 +61,8 @@ def verify(options: argparse.Namespace) -> int:
         return _mutate(options)
     if options.source:
         raise UserError("--source says what --mutate alters: give both")
+    if options.keep is not None:
+        raise UserError("--keep is for what --mutate finds: give both")
     done = runs.verify(*dict.fromkeys(options.ids), afresh=options.afresh)
     if options.json:
         print(json.dumps([verification_json(v) for v in done], indent=1))
@@ -74,9 +83,9 @@ def verify(options: argparse.Namespace) -> int:
 
 def _mutate(options: argparse.Namespace) -> int:
     from experiments import runs
-    from experiments.ledger.mutation import stale
+    from experiments.ledger.fates import stale
 
-    done = runs.mutate(*dict.fromkeys(options.ids), afresh=options.afresh, source=options.source)
+    done = runs.mutate(*dict.fromkeys(options.ids), afresh=options.afresh, source=options.source, keep=options.keep)
     if options.json:
         print(json.dumps([_mutation_json(m) for m in done], indent=1))
         return int(any(m.unexcused for m in done))

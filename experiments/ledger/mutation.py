@@ -14,10 +14,6 @@ An entry falls with its premises, so what a premise notices is no survivor, and 
 first.  A function whose values an entry rightly
 does not judge (a start of a descent, a bound that may be weaker) is named beside it, with the reason, which is printed:
 `Claim.unjudged`; what no entry judges, such as the source of random inputs, in one place for all.
-
-It takes long.  What is found of an entry is kept below the user's cache folder until something that its evidence
-imports changes, so what was killed goes on where it was.  What is committed of it, in `results/ledger`, is known
-from the start.
 """
 
 from __future__ import annotations
@@ -26,7 +22,6 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
@@ -45,22 +40,28 @@ from experiments.ledger.alterations import (
     sizes,
     underlying,
 )
-from experiments.ledger.claim import Claim, Evidence, Place
+from experiments.ledger.claim import Claim, Evidence
+from experiments.ledger.fates import (
+    Fate,
+    Fates,
+    Mutation,
+    add_known,
+    folder_name,
+    judged_fates,
+    key_of,
+    noticed_by,
+)
 from experiments.ledger.probing import shown
-from experiments.ledger.verify import entry_of, evidence_digest, premises
+from experiments.ledger.verify import entry_of, premises
 from experiments.store.cache import cache
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.sources import ROOTS, closure
 from experiments.store.work import results
 
-# premise: one notices, and nothing was run; unaltered: what is stated met no other result
-Fate = Literal["falls", "stands", "deadline", "premise", "unaltered"]
 Sizes: TypeAlias = Mapping[str, Collection[int]]  # values of a function's whole arguments, by name
-Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
 DEADLINE = 4  # times what a check takes, and as many seconds more
 CALLS = 10_000  # of one function by one check, whose sizes are told apart
-NOTICED: tuple[Fate, ...] = ("falls", "deadline")
 LONGEST = 600.0  # seconds, of an entry's checks as they are
 LATE = (signal.SIGPROF, signal.SIGALRM)  # what ends a process by its timers
 CLAIMS = ".claims"
@@ -72,35 +73,6 @@ class Entry(NamedTuple):
     module: str
     id: str
     noticed: Mapping[str, Collection[str]] = {}
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """What became of an entry under all alterations.
-
-    altered        how many there were; all that a premise notices are counted
-    overdue        at how many of them its checks did not end
-    with_premises  how many only a premise notices
-    survivors      what it survives together with its premises: alterations, by function
-    excused        of those, what is named as not judged: the reason, by function and alteration
-    stale          what the entry itself names as not judged, though no alteration of it survives: functions, or
-                   expressions in one, with the reason
-    needed         the rest of what it names so
-    """
-
-    claim: Claim
-    altered: int
-    overdue: int
-    with_premises: int
-    survivors: Mapping[str, Sequence[str]]
-    excused: Mapping[str, Mapping[str, str]]
-    stale: Mapping[str, str]
-    needed: Mapping[str, str]
-
-    @property
-    def unexcused(self) -> dict[str, Sequence[str]]:
-        left = {name: [x for x in how if x not in self.excused.get(name, {})] for name, how in self.survivors.items()}
-        return {name: how for name, how in left.items() if how}
 
 
 def mutations(
@@ -123,16 +95,16 @@ def mutations(
     """
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
-    folder = RunFolder(cache() / _name(source=source))
+    folder = RunFolder(cache() / folder_name(source=source))
     work, fates = mutate_source if source else mutate, dict[str, Fates]()
-    key_of = {i: _key(ledger[i]) for i in ids}
+    known_as = {i: key_of(ledger[i]) for i in ids}
     with folder.locked():
         if not afresh:
-            _add_known(folder, known, set(key_of.values()), source=source)
+            add_known(folder, known, set(known_as.values()), source=source)
         for level in _levels(ids, ledger):
-            keys = {key_of[i]: i for i in level}
+            keys = {known_as[i]: i for i in level}
             items = {
-                key: Entry(ledger[i].module, i, _noticed(fates[p] for p in premises(ledger[i], ledger)))
+                key: Entry(ledger[i].module, i, noticed_by(fates[p] for p in premises(ledger[i], ledger)))
                 for key, i in keys.items()
             }
             _forget_lines(folder, level if afresh else (), items)
@@ -143,33 +115,6 @@ def mutations(
     return [judged_fates(c, fates[c.id], [fates[i] for i in resting[c.id]], unjudged, source=source) for c in claims]
 
 
-def known_fates(
-    claims: Collection[Claim], ledger: Mapping[str, Claim], known: Path, *, source: bool = False
-) -> dict[str, Fates]:
-    """Return by id the fates that a folder holds of those entries of whose evidence nothing has changed since."""
-    lines = {line["key"]: line["fates"] for line in _known_lines(known, source=source)}
-    return {claim.id: lines[key] for claim in claims if (key := _key(ledger[claim.id])) in lines}
-
-
-def _known_lines(known: Path | None, *, source: bool) -> list[Json]:
-    return [] if known is None else RunFolder(known / _name(source=source)).lines("claim", key=str, fates=dict)
-
-
-def _add_known(folder: RunFolder, known: Path | None, keys: Collection[str], *, source: bool) -> None:
-    missing = set(keys) - {line["key"] for line in folder.lines("claim", key=str)}
-    for line in _known_lines(known, source=source):
-        if line["key"] in missing:
-            folder.log(line)
-
-
-def _name(*, source: bool) -> str:
-    return "mutation-source" if source else "mutation"
-
-
-def _key(claim: Claim) -> str:
-    return f"{claim.id} {evidence_digest(claim, alterations.__module__)}"
-
-
 def _levels(ids: Iterable[str], ledger: Mapping[str, Claim]) -> list[list[str]]:
     """Return entries in groups, each after those of all their premises, which are among them."""
     levels: dict[str, int] = {}
@@ -177,15 +122,6 @@ def _levels(ids: Iterable[str], ledger: Mapping[str, Claim]) -> list[list[str]]:
         for name in (*premises(ledger[i], ledger), i):  # each after its own premises
             levels[name] = 1 + max((levels[p] for p in ledger[name].uses), default=-1)
     return [[i for i in ids if levels[i] == level] for level in sorted(set(levels.values()))]
-
-
-def _noticed(every: Iterable[Fates]) -> dict[str, list[str]]:
-    """Return the alterations, by function, with which one of these entries falls."""
-    noticed: dict[str, list[str]] = {}
-    for fates in every:
-        for function, found in fates.items():
-            noticed.setdefault(function, []).extend(how for how, fate in found.items() if fate in NOTICED)
-    return noticed
 
 
 def _forget_lines(folder: RunFolder, ids: Collection[str], items: Mapping[str, Entry]) -> None:
@@ -207,58 +143,6 @@ def _still_noticed(fates: Fates | None, entry: Entry) -> bool:
         for function, found in (fates or {}).items()
         for how, fate in found.items()
     )
-
-
-def judged_fates(
-    claim: Claim,
-    own: Fates,
-    premises: Sequence[Fates],
-    unjudged: Mapping[Any, str],
-    *,
-    source: bool,
-) -> Mutation:
-    """Return what became of an entry, by its own fates and those of its premises.  Arguments as of `mutations`."""
-    every = [(function, how, fate) for function, found in own.items() for how, fate in found.items()]
-    standing = [(function, how) for function, how, fate in every if fate == "stands"]
-    noticed, survivors = _noticed(premises), dict[str, list[str]]()
-    for function, how in standing:
-        if how not in noticed.get(function, ()):
-            survivors.setdefault(function, []).append(how)
-    excused: dict[str, dict[str, str]] = {}
-    used = set()
-    own_reasons = {thing: why for thing, why in claim.unjudged.items() if isinstance(thing, Place) is source}
-    for thing, why in {**unjudged, **claim.unjudged}.items():
-        name, met = _judging(thing)
-        if rightly := [how for how in survivors.get(name, ()) if met(how)]:
-            used.add(thing)
-            excused[name] = excused.get(name, {}) | dict.fromkeys(rightly, why)
-    return Mutation(
-        claim,
-        altered=len(every),
-        overdue=sum(fate == "deadline" for *_, fate in every),
-        with_premises=len(standing) - sum(map(len, survivors.values())) + sum(fate == "premise" for *_, fate in every),
-        survivors=survivors,
-        excused=excused,
-        stale={_named(thing): why for thing, why in own_reasons.items() if thing not in used},
-        needed={_named(thing): why for thing, why in own_reasons.items() if thing in used},
-    )
-
-
-def stale(done: Iterable[Mutation]) -> dict[str, str]:
-    """Return what is named as not judged, with the reason, and survives in no entry that names it with this reason."""
-    every = list(done)
-    needed = {reason for m in every for reason in m.needed.items()}
-    return {name: why for m in every for name, why in m.stale.items() if (name, why) not in needed}
-
-
-def _judging(thing: Callable[..., Any] | Place) -> tuple[str, Callable[[str], bool]]:
-    """The name of the function that this is, or is in; which alterations of it are meant."""
-    function = underlying(thing.function if isinstance(thing, Place) else thing)
-    return full_name(function) if function else "", thing.meets if isinstance(thing, Place) else lambda _: True
-
-
-def _named(thing: Callable[..., Any] | Place) -> str:
-    return f"{_judging(thing)[0]}: {thing.expression}" if isinstance(thing, Place) else _judging(thing)[0]
 
 
 def mutate(entry: Entry, desk: Desk | None = None) -> Json:

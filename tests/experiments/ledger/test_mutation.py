@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import sympy
 from experiments import catalogue, runs
 from experiments.cli import main
 from experiments.experiment.execution import committed_results
-from experiments.ledger import alterations, mutation, probing
+from experiments.ledger import alterations, fates, mutation, probing
 from experiments.ledger.claim import Evidence, at
 from experiments.ledger.mutation import mutations
 from experiments.ledger.rewriting import rewritings
@@ -267,7 +268,7 @@ def test_what_was_found_is_remembered_until_something_changes(ledger, monkeypatc
     assert done == ["made.sound", "made.rests"]
     mutations([ledger["made.sound"]], ledger, {}, afresh=True)
     assert done == ["made.sound", "made.rests", "made.sound"]
-    monkeypatch.setattr(mutation, "evidence_digest", lambda *_: "of other source")
+    monkeypatch.setattr(fates, "evidence_digest", lambda *_: "of other source")
     of(ledger, "made.once")
     of(ledger, "made.sound")
     assert done[3:] == ["made.once", "made.sound"]
@@ -278,18 +279,19 @@ def test_what_was_found_is_remembered_until_something_changes(ledger, monkeypatc
 
 def test_what_is_committed_need_not_be_found_again(ledger, monkeypatch, tmp_path):
     first = of(ledger, "made.rests")
-    folder, kept = mutation.RunFolder(mutation.cache() / "mutation"), tmp_path / "kept"
-    (kept / "mutation").mkdir(parents=True)
-    mutation.RunFolder(kept / "mutation").keep_metrics(folder.metrics())
+    of(ledger, "made.tautology")
+    folder, kept, every = mutation.RunFolder(mutation.cache() / "mutation"), tmp_path / "kept", list(ledger.values())
+    assert len(folder.metrics()) == 3
+    assert fates.keep_fates(every, ledger, {}, kept) == 2  # not what is survived without a reason
     folder.keep_metrics([])
+    assert fates.keep_fates(every, ledger, {}, kept) == 2  # what is kept there is known
     monkeypatch.setattr(mutation, "mutate", lambda *_: pytest.fail("it was known"))
     known = partial(mutations, ledger=ledger, unjudged={}, known=kept)
     assert known([ledger["made.rests"]]) == [first]
-    every = list(ledger.values())
-    assert set(mutation.known_fates(every, ledger, kept)) == {"made.rests", "made.sound"}
+    assert set(fates.known_fates(every, ledger, kept)) == {"made.rests", "made.sound"}
     folder.keep_metrics([])
-    monkeypatch.setattr(mutation, "evidence_digest", lambda *_: "of other source")
-    assert mutation.known_fates(every, ledger, kept) == {}
+    monkeypatch.setattr(fates, "evidence_digest", lambda *_: "of other source")
+    assert fates.known_fates(every, ledger, kept) == {}
     with pytest.raises(pytest.fail.Exception):
         known([ledger["made.rests"]])
 
@@ -299,11 +301,11 @@ def test_what_is_committed_need_not_be_found_again(ledger, monkeypatch, tmp_path
 def test_nothing_that_is_committed_survives_without_a_reason(source):
     """Of the entries of whose evidence nothing has changed since."""
     ledger, known = catalogue.claims(), committed_results() / "ledger"
-    fates = mutation.known_fates(list(ledger.values()), ledger, known, source=source)
-    whole = [ledger[i] for i in fates if {*premises(ledger[i], ledger)} <= fates.keys()]
+    there = fates.known_fates(list(ledger.values()), ledger, known, source=source)
+    whole = [ledger[i] for i in there if {*premises(ledger[i], ledger)} <= there.keys()]
     for claim in whole:
-        resting = [fates[i] for i in premises(claim, ledger)]
-        found = mutation.judged_fates(claim, fates[claim.id], resting, UNJUDGED, source=source)
+        resting = [there[i] for i in premises(claim, ledger)]
+        found = fates.judged_fates(claim, there[claim.id], resting, UNJUDGED, source=source)
         assert not found.unexcused, claim.id
 
 
@@ -336,7 +338,10 @@ def test_the_command_shows_survivors_and_excuses(ledger, monkeypatch, capsys):
     assert "survives made_up.formulas.area: x 1.05, + 1, perimeter" in capsys.readouterr().out
     assert main(["verify", "--mutate", "made.tautology", "--json"]) == 1
     assert '"ok": false' in capsys.readouterr().out
-    assert main(["verify", "--mutate", "--afresh", "made.sound"]) == 0
+    assert main(["verify", "--mutate", "--afresh", "made.sound", "--keep", "kept"]) == 0
+    assert set(fates.known_fates(list(ledger.values()), ledger, Path("kept"))) >= {"made.sound", "made.excused"}
+    assert main(["verify", "made.sound", "--keep", "kept"]) == 2
+    assert "--keep is for what --mutate finds" in capsys.readouterr().err
 
 
 # What is altered, and how.
@@ -477,8 +482,8 @@ def test_the_source_of_a_proof_is_altered(ledger, monkeypatch):
 def test_among_claims_the_proof_alone_is_altered(ledger, monkeypatch):
     claims = sys.modules["made_up.claims.ledger"]
     monkeypatch.setattr(ledger["made.beside"], "proof", claims.twice)
-    fates = mutation.mutate_source(mutation.Entry("made_up.claims.ledger", "made.beside"))["fates"]
-    assert fates.keys() == {"made_up.claims.ledger.twice"}
+    found = mutation.mutate_source(mutation.Entry("made_up.claims.ledger", "made.beside"))["fates"]
+    assert found.keys() == {"made_up.claims.ledger.twice"}
 
 
 def test_a_place_in_a_source_is_excused(ledger, monkeypatch):
@@ -545,8 +550,8 @@ def test_a_reason_that_one_entry_needs_is_not_stale(ledger):
         claim.unjudged = reasons
     done = mutations(claims, ledger, {})
     assert [found.stale.keys() for found in done] == [set(), {"made_up.formulas.area"}]
-    assert not mutation.stale(done)
-    assert mutation.stale(done[1:]) == {"made_up.formulas.area": "both sides have it"}
+    assert not fates.stale(done)
+    assert fates.stale(done[1:]) == {"made_up.formulas.area": "both sides have it"}
 
 
 def test_sizes_that_grow_together_are_one():
