@@ -35,7 +35,7 @@ def in_series(
         widths = [by_row[row].half_width for row in known]
         axis.errorbar(
             [by_row[row].mean for row in known],
-            [place[row] + 0.7 * (0.5 - (number + 1) / (len(series) + 1)) for row in known],
+            [place[row] + 0.85 * (0.5 - (number + 1) / (len(series) + 1)) for row in known],
             xerr=widths if any(widths) else None,
             fmt=style.MARKERS[number],
             color=COLORS[number],

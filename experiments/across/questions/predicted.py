@@ -137,7 +137,7 @@ class Predicted(Question):
         arms = {arm for about in places.values() for arm, _ in about["pairs"]}
         rows = {arm: _called(arm) for arm in [*ARMS, *own_names(prediction)] if arm in arms}
         rows[CONTROL] = _called(CONTROL)
-        fig, axes = style.figure(columns=2, rows=2, width=5.4, height=max(3.9, 1.2 + 0.42 * len(rows)))
+        fig, axes = style.figure(columns=2, rows=2, width=5.4, height=max(3.9, 1.2 + 0.55 * len(rows)))
         toy = {arm: Interval(known, 0.0, 0.0) for arm, known in {**prediction["toy"], CONTROL: 0.0}.items()}
         beside.in_series(axes[0], rows, {"predicted, closed form": toy}, missing="nothing said")
         axes[0].set(title="The toy", xlabel="share of the signal explained, less vanilla's")
