@@ -70,6 +70,6 @@ def in_cells(axis: Axes, rows: Mapping[str, Cells], columns: Sequence[tuple[str,
     axis.set_xticks(range(len(columns)), [name for _, name in columns], fontsize=7)
     places = {head: [j for j, (other, _) in enumerate(columns) if other == head] for head, _ in columns}
     axis.xaxis.remove_overlapping_locs = False  # a heading of one column stands where its tick is
-    axis.set_xticks([sum(of) / len(of) for of in places.values()], [*places], minor=True, fontsize=7)
+    axis.set_xticks([sum(some) / len(some) for some in places.values()], [*places], minor=True, fontsize=7)
     axis.tick_params(axis="x", which="minor", length=0, pad=16)
     axis.grid(visible=False)

@@ -41,7 +41,7 @@ WORDS = {**Values.words, CONTROL: "vanilla again (control)"}
 WHO = {"toy": "the toy", "recall": "recall"}
 CHANCE = 0.05
 Pair = tuple[str, str]  # of arms; for vanilla stands the mean of two
-Found = Mapping[str, Mapping[Pair, Interval]]  # by place: losses of the first less those of the second
+Intervals = Mapping[str, Mapping[Pair, Interval]]  # by place: losses of the first less those of the second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,27 +113,27 @@ class Predicted(Question):
             "levels": levels,
             "places": places,
             "compared": [
-                {"place": place, "by": who, "pair": sorted(pair, key=of_who.__getitem__)}
+                {"place": place, "by": who, "pair": sorted(pair, key=order_by_arm.__getitem__)}
                 for place, about in places.items()
-                for who, of_who in levels.items()
+                for who, order_by_arm in levels.items()
                 for pair in about["pairs"]
-                if len({of_who[arm] for arm in pair if arm in of_who}) == 2
+                if len({order_by_arm[arm] for arm in pair if arm in order_by_arm}) == 2
             ],
             **names_of_own(config.own),
         }
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Judge every predicted pair at every place, and the orders as a whole."""
-        found = differences(prediction, measurement)
+        intervals = differences(prediction, measurement)
         whose = dict.fromkeys(one["by"] for one in prediction["compared"])
-        orders = [order(who, prediction, found) for who in whose]
-        return [*judged(prediction, found).values(), *orders, *_own(prediction, found)]
+        orders = [order(who, prediction, intervals) for who in whose]
+        return [*judged(prediction, intervals).values(), *orders, *_own(prediction, intervals)]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         """Draw gains by the toy, in recall and on text, and which pairs stand in the predicted order."""
         from experiments.drawing import beside, style
 
-        found, places = differences(prediction, measurement), prediction["places"]
+        intervals, places = differences(prediction, measurement), prediction["places"]
         arms = {arm for about in places.values() for arm, _ in about["pairs"]}
         rows = {arm: _called(arm) for arm in [*ARMS, *own_names(prediction)] if arm in arms}
         rows[CONTROL] = _called(CONTROL)
@@ -146,11 +146,11 @@ class Predicted(Question):
         beside.in_series(axes[1], rows, {"measured": {**recall, CONTROL: recall[TWIN]}}, missing="not measured")
         axes[1].set(title="Recall", xlabel=r"mean training loss over $\ln V$, vanilla's less the arm's")
         last = {about["group"]: place for place, about in places.items()}  # of each group: six places with the first
-        drawn = [place for place in found if place in (next(iter(found)), *last.values())]
-        gains = {place: {arm: x for (other, arm), x in found[place].items() if other == VANILLA} for place in drawn}
+        drawn = [place for place in intervals if place in (next(iter(intervals)), *last.values())]
+        gains = {place: {arm: x for (other, arm), x in intervals[place].items() if other == VANILLA} for place in drawn}
         beside.in_series(axes[2], rows, gains, missing="not trained yet")
         axes[2].set(title="Text", xlabel="loss below the mean of two vanillas (nats per token)")
-        beside.in_cells(axes[3], *_cells(prediction, judged(prediction, found)))
+        beside.in_cells(axes[3], *_cells(prediction, judged(prediction, intervals)))
         axes[3].set(title="Predicted order on text", xlabel="tokens per parameter, and models")
         style.finish(list(axes))
         return fig
@@ -174,33 +174,33 @@ def _levels(shares: Mapping[str, float]) -> dict[str, int]:
     return levels
 
 
-def differences(prediction: Json, measurement: Json) -> Found:
+def differences(prediction: Json, measurement: Json) -> Intervals:
     """Return by place the paired differences of all pairs, both ways round, and that of the third vanilla.
 
     Intervals hold for all places at once, trained or not, so that none widens as more is trained.
     """
     family = sum(len(about["pairs"]) for about in prediction["places"].values())
-    found = {}
+    intervals = {}
     for place, about in prediction["places"].items():
         if (group := measurement["groups"].get(about["group"])) is None:
             continue
         window = len(about["span"]) > 1
         losses = over(group, *about["span"]) if window else at_length(group, list(group["lengths"])[-1])
-        of_place = dict[Pair, Interval]()
+        at_place = dict[Pair, Interval]()
         for arm, other in [*about["pairs"], (CONTROL, VANILLA)]:
             less = gain(losses, arm, family, BASELINE if other == VANILLA else (other,))
-            of_place[arm, other] = less
-            of_place[other, arm] = replace(less, mean=-less.mean)
-        found[place] = of_place
-    return found
+            at_place[arm, other] = less
+            at_place[other, arm] = replace(less, mean=-less.mean)
+        intervals[place] = at_place
+    return intervals
 
 
-def judged(prediction: Json, found: Found) -> dict[tuple[str, str, Pair], Expectation]:
+def judged(prediction: Json, intervals: Intervals) -> dict[tuple[str, str, Pair], Expectation]:
     """Return what became of every predicted pair, by place, whose prediction it is, and the pair."""
     checks = {}
     for one in prediction["compared"]:
         place, who, (lower, higher) = one["place"], one["by"], one["pair"]
-        if place in found:
+        if place in intervals:
             checks[place, who, (lower, higher)] = expected(
                 f"{place}/{who}/{lower}/{higher}",
                 f"{WHO[who]}: {_called(lower)} below {_called(higher)}",
@@ -208,14 +208,14 @@ def judged(prediction: Json, found: Found) -> dict[tuple[str, str, Pair], Expect
                 f"the loss of {lower} lies below that of {higher} ({place} tokens per parameter)",
                 "sign",
                 -1.0,
-                found[place][lower, higher],
-                found[place][CONTROL, VANILLA],
+                intervals[place][lower, higher],
+                intervals[place][CONTROL, VANILLA],
                 quantity=_quantity(prediction, place),
             )
     return checks
 
 
-def order(who: str, prediction: Json, found: Found) -> Expectation:
+def order(who: str, prediction: Json, intervals: Intervals) -> Expectation:
     """Return how many pairs stand in an order, each once, beside the exact distribution over its permutations.
 
     A pair counts as decided if it is so at some place, and at none the other way round.
@@ -223,9 +223,9 @@ def order(who: str, prediction: Json, found: Found) -> Expectation:
     levels = prediction["levels"][who]
     lower = dict.fromkeys(
         pair
-        for of_place in found.values()
-        if abs((control := of_place[CONTROL, VANILLA]).mean) <= control.half_width  # else differences show nothing
-        for pair, less in of_place.items()
+        for at_place in intervals.values()
+        if abs((control := at_place[CONTROL, VANILLA]).mean) <= control.half_width  # else differences show nothing
+        for pair, less in at_place.items()
         if {*pair} <= levels.keys() and less.mean + less.half_width < 0
     )
     decided = [pair for pair in lower if pair[::-1] not in lower]
@@ -249,14 +249,14 @@ def order(who: str, prediction: Json, found: Found) -> Expectation:
     )
 
 
-def _own(prediction: Json, found: Found) -> Iterator[Expectation]:
+def _own(prediction: Json, intervals: Intervals) -> Iterator[Expectation]:
     """Yield what was measured of a user's variants of which nobody predicts how they compare with vanilla."""
     known = {arm for one in prediction["compared"] if VANILLA in one["pair"] for arm in one["pair"]}
-    for place, of_place in found.items():
+    for place, at_place in intervals.items():
         for arm in own_names(prediction):
             if arm not in known:
                 about = f"{place}/own/{arm}", f"{arm} less vanilla", f"{arm} ({place} tokens per parameter)"
-                yield unpredicted(*about, of_place[arm, VANILLA], quantity=_quantity(prediction, place))
+                yield unpredicted(*about, at_place[arm, VANILLA], quantity=_quantity(prediction, place))
 
 
 def _cells(
@@ -268,10 +268,10 @@ def _cells(
     for one in prediction["compared"]:
         place, who, (lower, higher) = one["place"], one["by"], one["pair"]
         check = checks.get((place, who, (lower, higher)))
-        told = {"agrees": "yes", "contradicts": "no"}.get(check.verdict, "?") if check else ""
-        cells.setdefault((lower, higher), [None] * len(places))[list(places).index(place)] = told
+        word = {"agrees": "yes", "contradicts": "no"}.get(check.verdict, "?") if check else ""
+        cells.setdefault((lower, higher), [None] * len(places))[list(places).index(place)] = word
         whose.setdefault((lower, higher), {})[who[0].upper()] = None
-    rows = {f"{_called(a)} < {_called(b)} ({', '.join(whose[a, b])})": of_pair for (a, b), of_pair in cells.items()}
+    rows = {f"{_called(a)} < {_called(b)} ({', '.join(whose[a, b])})": words for (a, b), words in cells.items()}
     heads = [about["group"].replace("initial weights", "init").replace(", ", "\n") for about in places.values()]
     return rows, [(head, about["tokens"]) for head, about in zip(heads, places.values(), strict=True)]
 

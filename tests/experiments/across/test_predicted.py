@@ -45,7 +45,7 @@ def measured(gains, question=EXPERIMENT, *, only="", noise=0.01):
     return {"groups": groups, "left_out": [one.name for one in config.groups if one.name not in groups]}
 
 
-def found(*arguments, prediction=PREDICTION, **about):
+def checks_of(*arguments, prediction=PREDICTION, **about):
     return {check.id: check for check in EXPERIMENT.compare(prediction, measured(*arguments, **about))}
 
 
@@ -108,21 +108,21 @@ def test_orders_that_are_predicted():
 
 
 def test_the_predicted_order_agrees_and_the_opposite_is_no():
-    checks = found(GAINS)
+    checks = checks_of(GAINS)
     assert len(checks) == len(PREDICTION["compared"]) + 2
     assert {check.verdict for check in checks.values()} == {"agrees"}
     assert "text orders 9 as predicted, 0 the other way, and leaves 0 open" in checks["order/toy"].statement
-    opposite = found({arm: -gain for arm, gain in GAINS.items()})
+    opposite = checks_of({arm: -gain for arm, gain in GAINS.items()})
     assert {check.verdict for name, check in opposite.items() if "order" not in name} == {"contradicts"}
     assert opposite["order/recall"].verdict == "contradicts"
 
 
 def test_no_difference_decides_nothing():
-    assert {check.verdict for check in found({}).values()} == {"inconclusive"}
+    assert {check.verdict for check in checks_of({}).values()} == {"inconclusive"}
 
 
 def test_a_third_vanilla_that_differs_takes_every_verdict_back():
-    checks = found({**GAINS, CONTROL: 0.3})
+    checks = checks_of({**GAINS, CONTROL: 0.3})
     assert {check.verdict for check in checks.values()} == {"inconclusive"}
     assert "text orders 0 as predicted" in checks["order/toy"].statement
 
@@ -137,7 +137,7 @@ def test_a_pair_that_places_decide_both_ways_is_left_open():
 
 
 def test_what_is_not_trained_is_left_out_and_widens_no_interval():
-    whole, first = found(GAINS), found(GAINS, only="width 32, rate 0.008, initial weights 0.02")
+    whole, first = checks_of(GAINS), checks_of(GAINS, only="width 32, rate 0.008, initial weights 0.02")
     assert 0 < len(first) < len(whole)
     assert all(check.half_width == whole[name].half_width for name, check in first.items() if "order" not in name)
     assert first["order/toy"].verdict == "inconclusive"  # four arms have too few permutations
@@ -178,7 +178,7 @@ def test_its_figure_with_all_trained_and_with_the_first_group_alone():
 
 
 def test_every_check_bears_on_its_claim_and_none_fails():
-    checks = list(found(GAINS).values())
+    checks = list(checks_of(GAINS).values())
     assert {check.claim for check in checks} == set(EXPERIMENT.claims)
     assert all(check.quantity for check in checks)
     assert worst(checks) != "fail"
