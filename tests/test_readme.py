@@ -193,6 +193,34 @@ def test_numbers_of_the_campaign_s_first_answer():
     assert "{:.2f} in SVFormer, {:.2f} in SkipV1Former, {:.2f} in vanilla and {:.2f} with".format(*previous) in page
 
 
+def test_numbers_of_predicted_orders():
+    page, stored = (
+        " ".join(PAGES[FOUND].split()),
+        json.loads((ROOT / "results/text-predicted/prediction.json").read_text()),
+    )
+    judged = {c.id: c for c in _compared("text-predicted")}
+    for who, called in (("toy", "the toy"), ("recall", "recall, with 24 seeds")):
+        numbers = re.fullmatch(
+            r"of (\d+) pairs that .* orders, text orders (\d+) as predicted, (\d+) the other way, "
+            r"and leaves (\d+) open; exact permutation p = ([\d.]+), at best \5",
+            judged[f"order/{who}"].statement,
+        )
+        assert numbers is not None
+        assert f"| {called} | {' | '.join(numbers.groups())} |" in page
+        assert judged[f"order/{who}"].verdict == "inconclusive"
+    early, late = (f"width 32, rate 0.008, initial weights 0.02: {window}" for window in ("2.5 to 5", "5 to 8"))
+    agree = {c.id.split("/", 2)[2] for c in judged.values() if c.id.startswith((early, late)) and c.verdict == "agrees"}
+    assert agree == {f"{arm}/{other}" for arm in ("svformer", "skipv1") for other in ("vanilla", "shared-keys")}
+    assert f"all {sum(len(place['pairs']) for place in stored['places'].values())} differences" in page
+    close, open_, keys = (
+        judged[f"{late}/{name}"] for name in ("toy/skipv1/vanilla", "recall/svformer/skipv1", "toy/vanilla/shared-keys")
+    )
+    told = f"{close.measured:.3f} ± {close.half_width:.3f}".replace("-", "\N{MINUS SIGN}")
+    assert f"SkipV1Former less vanilla, {told} between 5 and 8" in page
+    ends = [f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in (open_, keys)]
+    assert "SkipV1Former is {}, and vanilla less shared keys {}.".format(*ends) in page
+
+
 def test_numbers_of_the_bridge():
     stored = (json.loads((ROOT / f"results/bridge/{x}.json").read_text()) for x in ("prediction", "measurement"))
     found = {(row.arm, row.question, row.scale): row for row in bridge.rows(*stored)}

@@ -115,6 +115,7 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     },
     "text-induction": {"smoke": "1389151ecd", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-rates": {"smoke": "b001ed1dfb", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "text-predicted": {"smoke": "8799b21f7a", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-design": {"smoke": "b6e8ddd1ad", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-values": {"smoke": "2b663d9267", "cpu": "", "gpu": "", "gpu-tiny": ""},
 }
