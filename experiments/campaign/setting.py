@@ -97,9 +97,7 @@ class Setting:
 
     def sizes(self, width: int) -> Architecture:
         """Return the architecture at a width."""
-        base = self.architecture
-        wider = resized(base, width=width, layers=base.n_layers, heads=base.n_heads)
-        return replace(wider, stem=Tokens(self.corpus.vocab))
+        return _sizes(self.architecture, self.corpus.vocab, width)
 
     def parameters(self, width: int) -> int:
         """Return vanilla's number of parameters at a width, embeddings included."""
@@ -181,6 +179,13 @@ class Cell:
     until: float = 20.0
     label: str = ""
     optimiser: Literal["adamw", "muon"] = "adamw"
+
+
+@lru_cache(maxsize=64)
+def _sizes(base: Architecture, vocab: int, width: int) -> Architecture:
+    """Return an architecture at another width, which every training asks for."""
+    wider = resized(base, width=width, layers=base.n_layers, heads=base.n_heads)
+    return replace(wider, stem=Tokens(vocab))
 
 
 @lru_cache(maxsize=64)

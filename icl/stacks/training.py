@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Generator as Steps
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
     """
     found, trunk = [], 0
     for i, (recipe, longer) in enumerate(pairwise(recipes)):
-        leaves = next((s for s in range(recipe.steps) if recipe.rate(s) != longer.rate(s)), recipe.steps)
+        leaves = _leaves(recipe, longer)
         if recipe.steps >= longer.steps or leaves < recipe.begins_to_fall() or leaves <= trunk:
             raise BadInput("trainings of several lengths share their rates until the shorter one's falls")
         logged = leaves - leaves % recipe.log_every  # a line holds the steps that it holds of a training alone
@@ -92,6 +92,12 @@ def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
         trunk = leaves
     last = len(recipes) - 1
     return [*found, Stretch(last, trunk, recipes[last].steps, True)]
+
+
+@lru_cache(maxsize=1024)
+def _leaves(recipe: Recipe, longer: Recipe) -> int:
+    """Return the first step at which the rates of two trainings differ, or the steps of the first."""
+    return next((s for s in range(recipe.steps) if recipe.rate(s) != longer.rate(s)), recipe.steps)
 
 
 class AdamW:
