@@ -72,20 +72,7 @@ def compared(
     for variant, value in values.items():
         nats = round(value - reference, 6)
         width = paired_half_width()
-        reports.append(
-            Reported(
-                variant=variant,
-                against=against,
-                paper=paper,
-                place=place,
-                size=size,
-                sign=_sign(nats),
-                value=value,
-                reference=reference,
-                nats=nats,
-                half_width=width,
-            )
-        )
+        reports.append(Reported(variant, against, paper, place, size, _sign(nats), value, reference, nats, width))
     return reports
 
 
@@ -96,7 +83,4 @@ def over_sizes(paper: str, place: str, rows: dict[str, tuple[float, float]], var
 
 def signs_in_text(paper: str, place: str, size: str, signs: dict[tuple[str, str], int]) -> list[Reported]:
     """What a text says of a plot: the sign of (variant, against)."""
-    return [
-        Reported(variant=variant, against=against, paper=paper, place=place, size=size, sign=sign)
-        for (variant, against), sign in signs.items()
-    ]
+    return [Reported(variant, against, paper, place, size, sign) for (variant, against), sign in signs.items()]
