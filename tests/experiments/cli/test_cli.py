@@ -66,6 +66,7 @@ def test_predict_any_two_layer_plan(tmp_path, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("fine_figures")
 def test_describe_counts_and_draws(tmp_path, capsys):
     assert main(["describe", "llama-350m", "--variant", "skipv1", "--json"]) == 0
     about = json.loads(capsys.readouterr().out)
@@ -326,6 +327,7 @@ def test_two_processes_do_not_share_a_run(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("fine_figures")
 def test_a_lost_figure_is_drawn_again(smoke):
     _, folder = smoke
     before = (folder / "figure.png").read_bytes()
