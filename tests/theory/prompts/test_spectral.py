@@ -200,23 +200,6 @@ def test_real_roots_keep_away_from_ridge(roots, v, low, length):
     assert share_off_one(h, v, low, low + length) >= 0.5 - ends / GRID
 
 
-def test_the_best_polynomial_comes_as_near_as_one_likes():
-    """The control: with complex roots p / f is near 1 on most of an interval."""
-    d, n, sigma = 1, 4, Fraction(2)
-    residual = [float(c) for c in spectral.best_polynomial(d, n, sigma, 12).residual]
-    assert share_off_one(lambda s: np.polyval(residual[::-1], s) * (1 + s / 4), 4.0, 1.0, 6.0) < 0.1
-
-
-def test_real_roots_stay_above_where_all_polynomials_come_down():
-    """From 4 to 12 layers the excess over ridge falls by half with real roots, a hundredfold with any."""
-    d, n, sigma = 3, 8, 2.0
-    ridge = sum(spectral.ridge_bounds(d, n, sigma, 32)) / 2
-    real = [spectral.best_steps(d, n, sigma, count).loss - ridge for count in (4, 12)]
-    free = [spectral.best_loss(d, n, sigma, count) - ridge for count in (4, 12)]
-    assert real[0] > real[1] > 0.5 * real[0]
-    assert free[0] > 100 * free[1] > 0
-
-
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=4), st.lists(st.integers(1, 4), max_size=2))
 def test_real_roots_are_counted_with_multiplicity(roots, complex_parts):
     s = sympy.Symbol("s")
