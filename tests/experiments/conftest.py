@@ -1,4 +1,4 @@
-"""One smoke run of `skipv1-gap` for all tests that look at a finished run, in whatever process."""
+"""One smoke run of `skipv1-gap` for all tests that look at a finished run; figures that are drawn quickly."""
 
 import fcntl
 import shutil
@@ -23,3 +23,17 @@ def smoke(tmp_path_factory, worker_id):
     out = shutil.copytree(shared / "runs", tmp_path_factory.mktemp("runs") / "runs")
     (folder,) = (out / "skipv1-gap").iterdir()
     return int((shared / "status").read_text()), folder
+
+
+@pytest.fixture
+def rough_figures(monkeypatch):
+    """Draw figures small and with overlapping labels: laying panels out takes most of the time that a figure takes."""
+    from matplotlib.figure import Figure
+
+    save = Figure.savefig
+
+    def quickly(figure, file, *, bbox_inches=None, **options):  # noqa: ARG001
+        figure.set_layout_engine("none")
+        save(figure, file, **{**options, "dpi": 20})
+
+    monkeypatch.setattr(Figure, "savefig", quickly)

@@ -1,7 +1,6 @@
 """The command line's contract: results, one line for bad input, and quick answers."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from experiments.cli import main
 from experiments.experiment import execution
 from experiments.ledger.claim import Claim
 from experiments.store.folders import RunFolder, UserError
+from tests.experiments.cli.answers import unverified
 from tests.experiments.report.words import as_words, words
 from theory.plans.variants import VARIANTS
 
@@ -66,6 +66,7 @@ def test_predict_any_two_layer_plan(tmp_path, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("fine_figures")
 def test_describe_counts_and_draws(tmp_path, capsys):
     assert main(["describe", "llama-350m", "--variant", "skipv1", "--json"]) == 0
     about = json.loads(capsys.readouterr().out)
@@ -326,6 +327,7 @@ def test_two_processes_do_not_share_a_run(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("fine_figures")
 def test_a_lost_figure_is_drawn_again(smoke):
     _, folder = smoke
     before = (folder / "figure.png").read_bytes()
@@ -355,7 +357,7 @@ def test_verify_fails_when_a_verdict_no_longer_holds(monkeypatch, capsys):
 def test_a_claim_is_shown_whole(tmp_path, monkeypatch, capsys):
     """Where its proof stands, what it rests on, its checks, its experiments and their committed figure."""
     monkeypatch.chdir(ROOT)  # where the committed results lie; runs of the user's own, which go before them, do not
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # else two workers import all of it again, for seconds of checks
+    monkeypatch.setattr("experiments.ledger.verify.verifications", unverified)
     nothing = ["--out", str(tmp_path)]
     assert main(["claim", "skipv1.gap", "--json", *nothing]) == 0
     about = json.loads(capsys.readouterr().out)
@@ -411,6 +413,7 @@ def test_committed_results_are_found_from_everywhere(tmp_path, monkeypatch, caps
     assert shown
     out = capsys.readouterr().out
     assert f"no finished experiment below runs: shown are the committed results of {ROOT / 'results'}" in out
+    monkeypatch.setattr("experiments.ledger.verify.verifications", unverified)
     assert main(["claim", "skipv1.gap"]) == 0
     assert f"{ROOT / 'results' / 'skipv1-gap'}" in capsys.readouterr().out.replace("\n" + " " * 13, "")
     assert main(["compare"]) == 2

@@ -32,7 +32,7 @@ def outcome(command, encoding):
 
 @pytest.mark.parametrize(
     ("command", "encoding"),
-    [(command, "ascii") for command in PRINTING] + [(["variants"], one) for one in ENCODINGS[1:]],
+    [(command, "ascii") for command in PRINTING] + [(["papers"], one) for one in ENCODINGS[1:]],
 )
 def test_no_command_ends_at_a_sign(command, encoding, monkeypatch):
     """Whatever its text comes to hold: a user's words may stand in every line."""

@@ -103,6 +103,7 @@ def test_models_are_compared_sequence_by_sequence(work, evaluated):
     assert one["asked"] != two["asked"]
 
 
+@pytest.mark.usefixtures("fine_figures")
 def test_words(work, tmp_path):
     line = ["evaluate", str(work / "vanilla"), str(work / "skipv1"), "--device", "cpu", "--out", str(tmp_path)]
     status, out, _ = outcome(line)

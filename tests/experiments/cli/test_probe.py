@@ -75,6 +75,7 @@ def probed(work, tmp_path, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("fine_figures")
 def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
     """Numbers by layer, a figure each; what can be said of them without measuring holds."""
     in_dots = style.save_as

@@ -58,6 +58,7 @@ COMMAND += ["--context", "64", "--batch", "8", "--learning-rate", "0.01", "--sav
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("fine_figures")
 def test_a_training_learns_text_and_is_not_repeated(text, monkeypatch, capsys):
     """From the loss of guessing to well below it, on text that it has not seen."""
     monkeypatch.chdir(text)
@@ -104,6 +105,7 @@ def test_a_killed_training_ends_as_one_that_was_not(text):
     assert {p.name for p in folder.iterdir()} == FILES | {"checkpoint-000000200"}
 
 
+@pytest.mark.usefixtures("fine_figures")
 def test_in_context_regression_is_a_task_too(tmp_path, capsys):
     command = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "20"]
     assert main([*command, "--batch", "8", "--evaluate-every", "10", "--device", "cpu", "--out", str(tmp_path)]) == 0

@@ -61,7 +61,7 @@ OPTIONS = [
 LATENT_OPTIONS = [("skipv1", {"ratio": 0.25}), ("svformer", {"anchors": (1, 3)}), ("cross_layer", {"source": 1})]
 
 
-def hold(name, options, examples=6, **needs):
+def hold(name, options, examples=4, **needs):
     @settings(max_examples=examples)
     @given(cases(**needs))
     def held(case):
@@ -85,7 +85,7 @@ def test_variant(name):
 
 @pytest.mark.parametrize(("name", "options", "needs"), OPTIONS, ids=label)
 def test_options(name, options, needs):
-    hold(name, options, examples=4, **needs)
+    hold(name, options, **needs)
 
 
 @settings(max_examples=12)
@@ -244,7 +244,7 @@ def test_product(name, depth, options, kind):
     held()
 
 
-@pytest.mark.slow  # minutes: sixty sizes of every variant and option, where the tests above draw four to six
+@pytest.mark.slow  # minutes: sixty sizes of every variant and option, where the tests above draw four
 @pytest.mark.parametrize(
     ("name", "options", "needs"), [*((name, {}, NEEDS.get(name, {})) for name in VARIANTS), *OPTIONS], ids=label
 )

@@ -21,26 +21,6 @@ from theory.skipv1.gap_weights import mha_weights
 from theory.toy.population import PopulationLoss, Weights
 
 SIGMAS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(3)])
-RAW_RAW = Head(copied=0, raw=1, key_copied=0, key_raw=1, readout="w")
-RAW_COPIED = Head(copied=0, raw=1, readout="w")
-
-
-@settings(max_examples=25)
-@given(st.data())
-def test_distance_is_the_moment_of_the_difference(data):
-    """Against the exact polynomial of the population loss: E |P|^2 = (L(P) + L(-P)) / 2 - L(0)."""
-    d = data.draw(st.integers(1, 3))
-    n, sigma, rank = data.draw(st.integers(1, 4)), data.draw(SIGMAS), data.draw(st.integers(0, d))
-    a, b = whole_numbers(data.draw, rank, d), whole_numbers(data.draw, d - rank, d)
-    readout = whole_numbers(data.draw, d, d)
-    theirs, own = whole_numbers(data.draw, d, rank), whole_numbers(data.draw, d, rank)
-    loss = PopulationLoss(PromptMoments(d, n, sigma), (RAW_RAW, RAW_COPIED))
-    plus, minus, zero = (
-        loss.value(Weights(a=a, b=b, w=sign * readout[None], k=np.stack([theirs, -own]))) for sign in (1, -1, 0)
-    )
-    into, of = (theirs @ a).T, (own @ a).T
-    found = block_distance(d, n, sigma, readout, -of[:, :rank] @ a, into - of[:, rank:] @ b, into - of)
-    assert found == (plus + minus) / 2 - zero
 
 
 def test_distance_is_quadratic_in_the_distance_of_the_keys():

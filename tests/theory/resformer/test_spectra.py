@@ -1,4 +1,4 @@
-"""Spectra before training: the smallest sizes by hand, bounds that all sizes keep, and the law's own moments."""
+"""Spectra before training: bounds that all sizes keep, and the own moments of the law."""
 
 from __future__ import annotations
 
@@ -11,30 +11,6 @@ from theory.errors import BadInput
 from theory.resformer import spectra
 
 SIZES = st.integers(1, 9)
-
-
-@given(SIZES, st.floats(0.1, 3), st.floats(0.1, 3))
-def test_one_token_has_the_moments_of_chi_squared(values, length, std):
-    """C has one eigenvalue, s^2 |x|^2 times a chi-squared number of p degrees."""
-    gram, scale = np.array([[length**2]]), (std * length) ** 2
-    assert spectra.expected_sum(gram, values, std) == pytest.approx(scale * values)
-    assert spectra.expected_square_sum(gram, values, std) == pytest.approx(scale**2 * values * (values + 2))
-
-
-@given(SIZES, SIZES, SIZES)
-def test_squares_are_at_least_what_equal_eigenvalues_have(tokens, width, values):
-    gram = spectra.expected_gram(tokens, width, 2.5)
-    total, squares = spectra.expected_sum(gram, values, 0.3), spectra.expected_square_sum(gram, values, 0.3)
-    rank = min(tokens, width, values)
-    assert squares >= total**2 / rank * (1 - 1e-12)
-    assert squares <= total**2 * (1 + 2 / values) * (1 + 1e-12)  # of one direction alone
-
-
-@given(SIZES, SIZES)
-def test_a_gram_matrix_of_different_tokens(tokens, width):
-    gram = spectra.expected_gram(tokens, width, 3.0)
-    assert np.trace(gram) == pytest.approx(3 * tokens)
-    assert (gram**2).sum() == pytest.approx(9 * (tokens + tokens * (tokens - 1) / width))
 
 
 @settings(max_examples=8)

@@ -1,4 +1,4 @@
-"""Recall where a token holds a key and its value: one layer's scores, its loss, and who is refused."""
+"""Recall where a token holds a key and its value: the loss of one layer, and who is refused."""
 
 import math
 
@@ -11,39 +11,7 @@ from theory.errors import BadInput
 from theory.plans.mix import v
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, plan
-from theory.toy.paired_recall import arc, least_margin, narrow_floor, ordinary_head, paired_codes
-
-
-@given(st.integers(1, 6), st.integers(1, 12), st.integers(3, 12), st.integers(0, 10**6))
-def test_one_layer_answers_every_query(n, keys, values, seed):
-    """The layer of the proof, written out: scores, a softmax, minus the mean, a linear readout."""
-    rng = np.random.default_rng(seed)
-    n = min(n, keys, values)
-    chosen, answers = rng.permutation(keys)[:n], rng.permutation(values)[:n]
-    codes = paired_codes(keys, values)
-    assert codes.shape == (keys + values, 2)
-    of_keys, of_values = codes[:keys], codes[keys:]
-    pairs = of_keys[chosen] + of_values[answers]
-    for count, pair in enumerate(rng.permutation(n), 1):
-        query = of_keys[chosen[pair]]
-        tokens = np.concatenate([pairs, of_keys[chosen[rng.permutation(n)[: count - 1]]], [query]])
-        scores = tokens @ query
-        others = np.delete(scores, pair)
-        assert scores[pair] - others.max() >= least_margin(keys) - 1e-9 * scores[pair]
-        attention = np.exp(80 * (scores - scores.max()) / least_margin(keys))
-        state = query - attention @ tokens / attention.sum()
-        assert (-of_values @ state).argmax() == answers[pair]
-        np.testing.assert_allclose(state, -of_values[answers[pair]], atol=1e-9)
-
-
-@given(st.integers(1, 40))
-def test_points_of_the_arc_are_told_apart_by_their_own_directions(count):
-    points = arc(count)
-    assert points.shape == (count, 2)
-    np.testing.assert_allclose((points**2).sum(1), 1)
-    products = points @ points.T
-    assert (products.argmax(1) == np.arange(count)).all()
-    assert products.min() >= 0.5 - 1e-12
+from theory.toy.paired_recall import arc, narrow_floor, ordinary_head
 
 
 @given(st.integers(3, 20), st.integers(0, 10**6))
