@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from typing import Literal, TypeVar
 
@@ -55,21 +56,9 @@ def expected(
 
     quantity: what is measured, with its unit
     """
-    controls = () if twin is None else ((twin.mean, twin.half_width), (-twin.mean, twin.half_width))
-    return Expectation(
-        id=name,
-        group=group,
-        claim=claim,
-        statement=statement,
-        rule=rule,
-        predicted=predicted,
-        measured=measured.mean,
-        stderr=measured.stderr,
-        tolerance=measured.half_width,
-        controls=controls,
-        slack=slack,
-        quantity=quantity,
-    )
+    controls = () if twin is None else (twin, replace(twin, mean=-twin.mean))
+    about: Json = {"id": name, "group": group, "claim": claim, "statement": statement, "quantity": quantity}
+    return Expectation.sampled(measured, *controls, rule=rule, predicted=predicted, slack=slack, **about)
 
 
 def unpredicted(name: str, group: str, statement: str, measured: Interval, *, quantity: str) -> Expectation:
