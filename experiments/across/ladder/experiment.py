@@ -16,8 +16,8 @@ Two questions are kept apart in every sentence.
     found    what one training from random weights explains, and how often it comes near to that
 
 Both compare a variant with vanilla by the share of the signal E ||W*||^2 that the last answer explains.  At twice and
-three times the width d the toy allows no lead; `null` is what one training finds there.  What is reached can be
-represented; more may be.
+three times the width d the toy allows no lead; `null` asks both questions there.  What is reached can be represented;
+more may be.
 """
 
 from __future__ import annotations
@@ -105,9 +105,10 @@ class Ladder:
         "within 0.05 of its variant's best. Dashed: the toy. 95 %: (a) of the prompts, (b) over seeds, (c) exact."
     )
     further: Mapping[str, str] = {
-        "null": "Is there a lead where the toy allows none? What one training finds at twice and three times the width "
-        "d, with a feed-forward, each arm at its own learning rate. Filled: none, as the toy says; cross: against it; "
-        "hollow: not decided. Grey: within 0.02. Intervals: family-wise 95 %, paired seeds.",
+        "null": "Is there a lead where the toy allows none? At twice and three times the width d, with a feed-forward: "
+        "(a) the best of all continuations and trainings, (b) one training. Filled: none, as the toy says; cross: "
+        "against it; hollow: not decided. Grey: within 0.02. Intervals: family-wise 95 %, (a) of the prompts, (b) over "
+        "seeds.",
         "tasks": "Does the lead grow with the task as the toy says? SVFormer's lead over vanilla at width d, best of "
         "all continuations, at d = 2 of trainings too, by rung. Short bars: the toy. Intervals: 95 %, of the prompts.",
     }

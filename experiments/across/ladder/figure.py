@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TOY = {"color": "#d98a2b", "linestyle": "--", "linewidth": 1.2}
 LEAD = "lead over vanilla (share of the signal)"
+TITLES = {"reached": "Reached: the best of all", "found": "Found by one training"}
 HELD = {"agrees": True, "contradicts": False}
 
 
@@ -26,8 +27,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     """Draw leads as reached and as found, and how often one training comes near to what is reached."""
     fig, axes = style.figure(3, width=3.9, height=3.9)
     task = measurement["task"]
-    titles = {"reached": "Reached: the best of all", "found": "Found by one training"}
-    for axis, (what, title) in zip(axes, titles.items(), strict=False):
+    for axis, (what, title) in zip(axes, TITLES.items(), strict=False):
         _over_rungs(
             axis, {rung: leads(measurement, task, rung, what) for rung in RUNGS}, prediction["tasks"][task]["lead"]
         )
@@ -51,18 +51,19 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 
 
 def null(prediction: Json, measurement: Json) -> Figure:
-    """Draw the leads that one training finds where the toy allows none."""
-    fig, (axis,) = style.figure(1, width=5.6, height=3.9)
-    marks, labels = list[Mark](), dict[str, str]()
-    for row, width in null_rows(prediction, measurement):
-        arm = row.id.rpartition("/")[2]
-        labels[arm] = "twin (control)" if arm == TWIN else arm
-        interval = Interval(row.measured, row.stderr, row.tolerance)
-        marks.append(Mark(arm, f"width {width}", interval, HELD.get(row.verdict)))
-    judged(axis, marks, labels, band=NULL)
-    axis.set_xlabel(LEAD)
-    axis.set_title("One training, with a feed-forward")
-    style.legend_below(axis)
+    """Draw the leads where the toy allows none: as reached, and as one training finds them."""
+    fig, axes = style.figure(2, width=4.6, height=3.9)
+    for axis, (what, title) in zip(axes, TITLES.items(), strict=True):
+        marks, labels = list[Mark](), dict[str, str]()
+        for row, width in null_rows(prediction, measurement, what):
+            arm = row.id.rpartition("/")[2]
+            labels[arm] = "twin (control)" if arm == TWIN else arm
+            interval = Interval(row.measured, row.stderr, row.tolerance)
+            marks.append(Mark(arm, f"width {width}", interval, HELD.get(row.verdict)))
+        judged(axis, marks, labels, band=NULL)
+        axis.set_xlabel(LEAD)
+        axis.set_title(title)
+    style.finish(axes)
     return fig
 
 

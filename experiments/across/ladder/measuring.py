@@ -25,18 +25,22 @@ if TYPE_CHECKING:
 
 SEARCH_SEED = 1_000  # of the first start, apart from seeds of `found`
 GROUP = 4  # seeds that one worker leads up a rung
+FINELY = 8  # times as many prompts score what is reached where no lead is expected, which takes a smaller error
 
 
 def measured(config: Config, seeds: int, run: RunFolder) -> Json:
-    """Return what is reached, by task and rung, and what single trainings find, by rung and width."""
-    reached, records = dict[str, Json](), list[Json]()
+    """Return what is reached, by task and rung and by width, and what single trainings find, by rung and width."""
+    reached, wider, records = dict[str, Json](), dict[str, Json](), list[Json]()
     for task in config.tasks:
-        reached[task.key], some = _reached(task, config, run)
+        reached[task.key], some = _reached(task, task.d, config, run)
+        records += some
+    for factor in config.widths:
+        wider[str(factor)], some = _reached(config.task, factor * config.task.d, config, run)
         records += some
     parts, tuning, trained = _found(config, seeds, run)
     provenance_of = of_runs([*records, *trained])
     about = {"seeds": seeds, "task": config.task.key}
-    return {**about, "reached": reached, "parts": parts, "tuning": tuning, "provenance": provenance_of}
+    return {**about, "reached": reached, "wider": wider, "parts": parts, "tuning": tuning, "provenance": provenance_of}
 
 
 def prompts(config: Config, task: Setting) -> PromptSource:
@@ -62,17 +66,29 @@ def _arm(name: str, place: tuple[str, Setting, int], config: Config, *, seed: in
 
 @dataclass(frozen=True)
 class Climb:
-    """Some seeds of all arms of a task, to be led up a rung.
+    """Some seeds of all arms of a task and a width, to be led up a rung.
 
     before: the weights at the end of the rung before, by arm and seed; none on the first.
     """
 
     rung: str
     task: Setting
+    width: int
     config: Config
     names: tuple[str, ...]
     seeds: tuple[int, ...]
     before: Mapping[str, Json]
+
+    @property
+    def place(self) -> tuple[str, Setting, int]:
+        """Return rung, task and width."""
+        return self.rung, self.task, self.width
+
+    @property
+    def scored(self) -> PromptSource:
+        """Return the prompts on which the best are compared."""
+        more = 1 if self.width == self.task.d else FINELY
+        return replace(prompts(self.config, self.task), held_out_prompts=more * self.config.scored_prompts)
 
     @property
     def steps(self) -> int:
@@ -80,7 +96,7 @@ class Climb:
         return self.config.search_steps if self.rung == FIRST else self.config.lengths[0]
 
 
-def _reached(task: Setting, config: Config, run: RunFolder) -> tuple[Json, list[Json]]:
+def _reached(task: Setting, width: int, config: Config, run: RunFolder) -> tuple[Json, list[Json]]:
     """Return shares and learning rates by rung and arm, a number a seed, and what is known of the trainings.
 
     Arms that no stack can hold are left out.
@@ -89,14 +105,15 @@ def _reached(task: Setting, config: Config, run: RunFolder) -> tuple[Json, list[
 
     seeds, before, found, about = config.seeds(task), dict[str, Json](), dict[str, Json](), list[Json]()
     groups = [tuple(seeds[i : i + GROUP]) for i in range(0, len(seeds), GROUP)]
-    first = {name: _arm(name, (FIRST, task, task.d), config, seed=0, steps=1, rate=1.0) for name in config.names(task)}
+    where = task.key if width == task.d else f"{task.key}/width {width}"
+    first = {name: _arm(name, (FIRST, task, width), config, seed=0, steps=1, rate=1.0) for name in config.names(task)}
     names = tuple(name for name, arm in first.items() if misfit(arm.architecture, arm.plan) is None)
     for rung in RUNGS:
         climbs = {
-            f"{rung}/{task.key}/seeds {some[0]} to {some[-1]}": Climb(rung, task, config, names, some, before)
+            f"{rung}/{where}/seeds {some[0]} to {some[-1]}": Climb(rung, task, width, config, names, some, before)
             for some in groups
         }
-        parts = results("reached", climbs, _climb, run, label=f"ladder, {task.key}, {rung}", size=_size)
+        parts = results("reached", climbs, _climb, run, label=f"ladder, {where}, {rung}", size=_size)
         about += [part["about"] for part in parts.values()]
         ends = {name: end for part in parts.values() for name, end in part["ends"].items()}
         before = {name: end["weights"] for name, end in ends.items()}
@@ -139,10 +156,10 @@ def _climb(climb: Climb, desk: Desk) -> Json:
     from icl.stacks.decoder import common
 
     began, stacked, ends = time.monotonic(), dict[tuple[Any, ...], dict[Try, Arm]](), Json()
-    first, place = climb.rung == FIRST, (climb.rung, climb.task, climb.task.d)
+    first = climb.rung == FIRST
     for one in _tries(climb):
         seed = SEARCH_SEED + one.seed + APART * (one.number if first else 0)
-        arm = _arm(one.name, place, climb.config, seed=seed, steps=climb.steps, rate=one.rate)
+        arm = _arm(one.name, climb.place, climb.config, seed=seed, steps=climb.steps, rate=one.rate)
         stacked.setdefault((arm.architecture, *common(arm.plan)), {})[one] = arm
     for arms in stacked.values():
         ends |= _best_of(arms, climb, desk)
@@ -179,8 +196,9 @@ def _best_of(arms: Mapping[Try, Arm], climb: Climb, desk: Desk) -> Json:
             best[one.key] = i
     if not best:
         return {}
-    ends = score([stack.copied(i, models[i]) for i in best.values()], some.task())  # type: ignore[arg-type]
-    power, zero, signal = prompts(climb.config, climb.task).power(), float(climb.task.zero_loss), climb.task.d**2
+    finely = replace(some, source=climb.scored).task()
+    ends = score([stack.copied(i, models[i]) for i in best.values()], finely)  # type: ignore[arg-type]
+    power, zero, signal = climb.scored.power(), float(climb.task.zero_loss), climb.task.d**2
     return {
         key: {
             "share": zero / signal * (1 - end.loss[-1] / power),

@@ -17,6 +17,10 @@ from experiments.verdicts.intervals import Interval, against_baseline, t_interva
 
 LEAD, SHARE = "share of the signal explained, less vanilla's", "share of the signal explained"
 STANDARD_ERRORS = 4
+NULLS = {
+    "reached": "at {width} the best of {arm} explains what vanilla's best does",
+    "found": "at {width} one training of {arm} explains what vanilla's does",
+}
 
 
 def _numbers(shares: Sequence[float | None]) -> list[float]:
@@ -29,20 +33,31 @@ def found(measurement: Json, rung: str) -> dict[str, list[float]]:
     return {arm: _numbers(both[-1]) for arm, both in measurement["parts"][f"{rung}, width d"]["share"].items()}
 
 
-def best(measurement: Json, task: str, rung: str) -> dict[str, Interval]:
+def best(measurement: Json, task: str, rung: str, factor: int = 1) -> dict[str, Interval]:
     """Return every arm's largest share: of its continuations and, at the first task, of its single trainings too.
 
     The interval is that of the prompts on which it is scored.
+
+    Args:
+        measurement: of all.
+        task: at which.
+        rung: on which; where the factor is not 1, the last.
+        factor: of the width, in d.
     """
-    reached, part = measurement["reached"][task][rung], measurement["parts"][f"{rung}, width d"]
-    largest = {}
-    for arm in reached["share"]:
-        tries = list(zip(reached["share"][arm], reached["stderr"][arm], strict=True))
+    reached = measurement["reached"][task] if factor == 1 else measurement["wider"][str(factor)]
+    part, largest = measurement["parts"][_part(rung, factor)], {}
+    for arm, shares in reached[rung]["share"].items():
+        tries = list(zip(shares, reached[rung]["stderr"][arm], strict=True))
         if task == measurement["task"]:
             tries += zip(part["share"][arm][-1], part["stderr"][arm], strict=True)
         share, stderr = max((one for one in tries if one[0] is not None), default=(nan, nan))
         largest[arm] = _of_prompts(share, stderr, 1)
     return largest
+
+
+def _part(rung: str, factor: int) -> str:
+    """Return the name of single trainings on a rung, at a width."""
+    return f"{rung}, width d" if factor == 1 else f"{rung}, width {factor} d"
 
 
 def _of_prompts(mean: float, stderr: float, family: int) -> Interval:
@@ -57,7 +72,11 @@ def leads(measurement: Json, task: str, rung: str, what: str) -> dict[str, Inter
     if what == "found":
         shares = found(measurement, rung)
         return against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
-    largest = best(measurement, task, rung)
+    return _over_vanilla(best(measurement, task, rung))
+
+
+def _over_vanilla(largest: dict[str, Interval]) -> dict[str, Interval]:
+    """Return the leads of the best of each arm over vanilla's."""
     vanilla = largest.pop(BASELINE)
     return {
         arm: _of_prompts(x.mean - vanilla.mean, hypot(x.stderr, vanilla.stderr), len(largest))
@@ -96,7 +115,7 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Judgement]:
         vanilla = t_interval(found(measurement, rung)[BASELINE])
         of_rung = leads(measurement, task, rung, "found")
         yield from _of_leads(("found", task, rung), of_rung, vanilla, prediction, settled)
-    yield from (row for row, _ in null_rows(prediction, measurement))
+    yield from (row for what in NULLS for row, _ in null_rows(prediction, measurement, what))
 
 
 def _of_leads(
@@ -198,29 +217,41 @@ def _of_bounds(task: str, largest: Mapping[str, Interval], prediction: Json) -> 
         )
 
 
-def null_rows(prediction: Json, measurement: Json) -> Iterator[tuple[Expectation, str]]:
-    """Yield that one training finds no lead at a width, and that width.  Control: the lead that it finds at width d."""
+def null_rows(prediction: Json, measurement: Json, what: str) -> Iterator[tuple[Expectation, str]]:
+    """Yield that there is no lead at a width, and that width.  Control: the lead at width d.
+
+    Args:
+        prediction: of all tasks.
+        measurement: of all.
+        what: `reached` or `found`, as of `leads`.
+    """
     task = measurement["task"]
-    about, control = prediction["tasks"][task], leads(measurement, task, LAST, "found")
+    about, control = prediction["tasks"][task], leads(measurement, task, LAST, what)
     for key, part in measurement["parts"].items():
         if part["width"] == about["d"]:
             continue
-        shares = {arm: _numbers(both[-1]) for arm, both in part["share"].items()}
-        by_arm = against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
+        factor, width = part["width"] // about["d"], key.rpartition("width ")[2]
+        if what == "reached":
+            by_arm = _over_vanilla(best(measurement, task, LAST, factor))
+            settled = {*by_arm, BASELINE}
+        else:
+            shares = {arm: _numbers(both[-1]) for arm, both in part["share"].items()}
+            by_arm = against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
+            settled = _converged(part)
         other = next(arm for arm in by_arm if arm != TWIN)
-        settled, width = _converged(part), key.rpartition("width ")[2]
         for arm, lead in by_arm.items():
-            compared = {arm, BASELINE} <= settled
+            name = {"id": f"null/{key}/{arm}", "group": f"null, {key}: {arm}"}
+            if what == "reached":
+                name = {"id": f"null/reached/{key}/{arm}", "group": f"null, reached, {key}: {arm}"}
             if about["lead"].get(arm) is None and arm != TWIN:
-                yield unpredicted(f"null/{key}/{arm}", f"null, {key}: {arm}", arm, lead, quantity=LEAD), width
+                yield unpredicted(name["id"], name["group"], arm, lead, quantity=LEAD), width
                 continue
             row = Expectation.sampled(
                 lead,
-                *((control[other if arm == TWIN else arm],) if compared else ()),
-                id=f"null/{key}/{arm}",
-                group=f"null, {key}: {arm}",
+                *((control[other if arm == TWIN else arm],) if {arm, BASELINE} <= settled else ()),
+                **name,
                 claim=WIDTH,
-                statement=f"at {width} one training of {arm} explains what vanilla's does",
+                statement=NULLS[what].format(width=width, arm=arm),
                 rule="none",
                 predicted=0.0,
                 slack=NULL,

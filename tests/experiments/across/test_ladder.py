@@ -30,7 +30,7 @@ def noise(seed, arm):
     return 0.004 * ((seed * 7 + len(arm)) % 5 - 2)
 
 
-def made_up(*, lead=TOY, feed_forward=None, single=0.2, null=0.0, twin=0.0, late=0.0):
+def made_up(*, lead=TOY, feed_forward=None, single=0.2, null=0.0, wider=0.0, twin=0.0, late=0.0):
     """Vanilla explains 0.15 (0.6 at wider widths); variants lead by as much as is said.
 
     Args:
@@ -38,6 +38,7 @@ def made_up(*, lead=TOY, feed_forward=None, single=0.2, null=0.0, twin=0.0, late
         feed_forward: what is reached on the last; by default the same.
         single: what one training finds at width d.
         null: what it finds at wider ones.
+        wider: what is reached there.
         twin: the twin's lead everywhere.
         late: what twice the steps add to vanilla.
     """
@@ -61,10 +62,13 @@ def made_up(*, lead=TOY, feed_forward=None, single=0.2, null=0.0, twin=0.0, late
     names = CPU.names(CPU.task)
     errors = {name: [0.001] * SEEDS for name in names}
     parts = {f"{rung}, width d": {"width": 2, "share": both(shares(names, single)), "stderr": errors} for rung in RUNGS}
+    wide = dict[str, object]()
     for factor in CPU.widths:
+        wide[str(factor)] = {LAST: {"share": shares(names, wider, 0.7), "stderr": errors}}
         found = both(shares(names, null, 0.6))
         parts[f"{LAST}, width {factor} d"] = {"width": 2 * factor, "share": found, "stderr": errors}
-    return {"seeds": SEEDS, "task": TASK, "reached": reached, "parts": parts, "tuning": {"tuned": False}}
+    about = {"seeds": SEEDS, "task": TASK, "tuning": {"tuned": False}}
+    return {**about, "reached": reached, "wider": wide, "parts": parts}
 
 
 def verdicts(prediction, measurement):
@@ -102,6 +106,7 @@ def test_what_is_as_the_toy_says(prediction):
     for factor in CPU.widths:
         assert found[f"null/{LAST}, width {factor} d/svformer"] == "agrees"
         assert found[f"null/{LAST}, width {factor} d/twin"] == "agrees"
+        assert found[f"null/reached/{LAST}, width {factor} d/svformer"] == "agrees"
     assert found[f"bayes/{TASK}/{LAST}"] == "pass"
     assert found[f"proved/{TASK}/svformer"] == "agrees"
     assert not set(found.values()) & {"fail", "undecided"}
@@ -115,8 +120,12 @@ def test_what_is_not(prediction):
     assert found[f"lead/found/{TASK}/norms/svformer"] == "contradicts"
     # No lead at width d: nothing shows that the rule of the null would see one.
     assert found[f"null/{LAST}, width 2 d/svformer"] == "inconclusive"
-    seen = verdicts(prediction, made_up(null=0.1))
+    seen = verdicts(prediction, made_up(null=0.08))
     assert seen[f"null/{LAST}, width 2 d/svformer"] == "contradicts"
+    assert seen[f"null/reached/{LAST}, width 2 d/svformer"] == "agrees"  # the best of continuations is better
+    wider = verdicts(prediction, made_up(wider=-0.05))
+    assert wider[f"null/reached/{LAST}, width 3 d/skipv1"] == "contradicts"
+    assert wider[f"null/reached/{LAST}, width 3 d/twin"] == "agrees"
 
 
 def test_a_twin_that_leads_and_arms_that_have_not_converged_decide_nothing(prediction):
@@ -164,7 +173,7 @@ def test_a_seed_is_the_best_of_its_tries_and_goes_on_with_its_weights(tmp_path, 
     monkeypatch.setattr(measuring, "_climb", lambda one, desk: climbs.append(one) or climb(one, desk))
     monkeypatch.setattr(measuring, "_take_over", lambda model, weights: takes.append(weights) or take(model, weights))
     run = RunFolder(tmp_path)
-    found, about = measuring._reached(config.task, config, run)
+    found, about = measuring._reached(config.task, config.task.d, config, run)
     names = config.names(config.task)
     assert [one.rung for one in climbs] == list(RUNGS)
     assert len(measuring._tries(climbs[0])) == 3 * 2 * len(names)
@@ -172,13 +181,24 @@ def test_a_seed_is_the_best_of_its_tries_and_goes_on_with_its_weights(tmp_path, 
     assert all(len(found[rung]["share"][name]) == 2 for rung in RUNGS for name in names)
     assert {rate for by_arm in found[LAST]["rate"].values() for rate in by_arm} <= {0.01, 0.1}
     assert len(about) == len(RUNGS)
-    again, _ = measuring._reached(config.task, config, RunFolder(tmp_path))  # all of it is there
+    again, _ = measuring._reached(config.task, config.task.d, config, RunFolder(tmp_path))  # all of it is there
     assert (again, len(climbs)) == (found, len(RUNGS))
+
+
+def test_wider_models_are_led_up_the_ladder_too_and_scored_on_more_prompts(tmp_path):
+    run = RunFolder(tmp_path)
+    measuring._reached(SMOKE.task, 4, SMOKE, run)
+    weights = next(iter(run.lines("reached", key=str)[-1]["ends"].values()))["weights"]
+    assert len(weights["norm.weight"]) == 4
+    width, wider = (
+        measuring.Climb("linear", SMOKE.task, width, SMOKE, (BASELINE,), (0,), {}) for width in (SMOKE.task.d, 4)
+    )
+    assert wider.scored.held_out_prompts == measuring.FINELY * width.scored.held_out_prompts
 
 
 def test_a_seed_that_diverged_goes_no_further():
     config = replace(SMOKE, climbs=2)
     names = (BASELINE, TWIN)
     before = {f"{BASELINE}/0": {}, f"{BASELINE}/1": {}, f"{TWIN}/0": {}}
-    climb = measuring.Climb("softmax", config.task, config, names, (0, 1), before)
+    climb = measuring.Climb("softmax", config.task, config.task.d, config, names, (0, 1), before)
     assert {one.key for one in measuring._tries(climb)} == set(before)
