@@ -42,7 +42,7 @@ lint: setup
 bench: setup
 	$(BIN)/crosslayer bench
 
-# The experiments with trained decoders on a CPU, but for the campaign's: about an hour and a quarter on two cores.
+# The experiments with trained decoders on a CPU, but for the campaign's: about an hour and a half on two cores.
 scale: setup
 	$(BIN)/crosslayer run --all --only scale --profile cpu --out "$(OUT)"
 

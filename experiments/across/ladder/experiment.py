@@ -89,8 +89,8 @@ _TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5), further=(Se
 _DETECTS = "0.05 of the signal, in half of the comparisons"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=15, detects=None),
-    "cpu": Profile(config=_CPU, seeds=24, seconds=3000, detects=_DETECTS, grows=True),
-    "gpu": Profile(config=_CPU, seeds=48, seconds=1800, detects=_DETECTS, grows=True, device="cuda", on_gpu=4),
+    "cpu": Profile(config=_CPU, seeds=24, seconds=4200, detects=_DETECTS, grows=True),
+    "gpu": Profile(config=_CPU, seeds=48, seconds=2500, detects=_DETECTS, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=60, detects=None, grows=True),
 }
 _EARLIER = "the ladder asks two questions now, in one profile; what it found stands in results/earlier"
