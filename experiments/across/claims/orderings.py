@@ -138,6 +138,7 @@ ORDERINGS = Claim(
         **OF_VALUE_MAPS,
         **{variant.make: SAME_TOY if name in ENTRIES else NO_TOY for name, variant in ours().items()},
         total: SAME_TOY,
+        ours: "their names, by which variants are asked for",
         needs_free_weights: "which entry a point of the experiment belongs to",
     },
 )

@@ -279,6 +279,7 @@ TESTS = (  # n, sigma, kurtosis of the test
     (2, Fraction(2), Fraction(0)),
     (4, Fraction(1, 2), Fraction(3)),
     (7, Fraction(0), Fraction(-6, 5)),
+    (60, Fraction(1, 2), Fraction(0)),
 )
 
 

@@ -11,8 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.toys.unjudged import OF_VALUE_MAPS
+from experiments.toys.unjudged import OF_VALUE_MAPS, ONE_OF_SEVERAL
 from theory.plans import mix
+from theory.plans.accounting import reads_together
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import DepthAttention
 from theory.plans.names import resolve
@@ -155,6 +156,7 @@ TRAINED = Claim(
         **OF_VALUE_MAPS,
         **ANY_SQUARE,
         **dict.fromkeys((VARIANTS[v].make for v in ONE_ORDINARY), "either has one ordinary head of two"),
+        mixed_tokens.best_of_one_head: ONE_OF_SEVERAL,
     },
 )
 
@@ -326,6 +328,7 @@ PARITY = Claim(
         ),
         Architecture.sublayers: "for how many weights over depth a decoder has room, not what they are",
         Architecture.has_feed_forward: "a decoder is built by what it says",
+        reads_together: "how many of its reads a decoder computes together",
     },
 )
 

@@ -29,6 +29,7 @@ from theory.toy import value_maps, worth
 from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
+from theory.toy.raw_keys import key_kinds, raw_key_bounds
 from theory.toy.value_maps import optimum
 
 NAMED: dict[str, Callable[[int, int], int]] = {
@@ -55,7 +56,12 @@ VALUE_MAPS = Claim(
     verdict="verified",
     proof=value_maps,
     uses=("skipv1.mha-infimum", "toy.svformer-infimum"),
-    unjudged={**OF_VALUE_MAPS, Plan.live: NUMBER, **MHAS_TOY},
+    unjudged={
+        **OF_VALUE_MAPS,
+        Plan.live: NUMBER,
+        **MHAS_TOY,
+        **dict.fromkeys((raw_key_bounds, key_kinds), "no value of layer 2 has a key of layer 1 here: toy.raw-keys"),
+    },
 )
 
 VALUE_MAPS.check(

@@ -141,6 +141,17 @@ TRAFFIC = Claim(
         **OF_COUNTS,
         Architecture.attending: "no copy stands in for heads here",
         attnres_plan: "a norm of the keys is no product",
+        **dict.fromkeys(
+            (
+                moves.ResidualStream.hand,
+                moves.NaiveFull.hand,
+                moves.NaiveBlock.hand,
+                moves.TwoPhases.hand,
+                moves.TwoPhaseFull.recent,
+                moves.TwoPhaseBlock.recent,
+            ),
+            "how many vectors are moved, and not what they hold, which is attnres.two-phases'",
+        ),
     },
 )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.toys.unjudged import KEPT, OF_VALUES
 from theory.attnres.variants import attnres, attnres_block
 from theory.plans import mix
-from theory.plans.accounting import depth_sources, two_phases
+from theory.plans.accounting import depth_sources, reads_together, two_phases
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, lifetimes
@@ -26,6 +26,7 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     attnres: "whether keys are normed changes no bound",
     depth_sources: "for how many sources a decoder has room, not what it reads",
     two_phases: WRITTEN,
+    reads_together: "how many of its reads a decoder computes together",
     lifetimes: KEPT,
     Architecture.attending: "no copy stands in for heads here",
 }

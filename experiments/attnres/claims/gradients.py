@@ -303,6 +303,31 @@ def by_hand(left: float) -> Conditions:
 
 
 @START.check(
+    "by the recursion of one sublayer after the other: 400 attentions of width 4096; 6 layers of width 96 and 128 "
+    "with feed-forwards",
+    states=lambda d: 1 - 1 / d,
+    control=lambda d: 1.0,
+    wrong="the norm takes nothing away",
+)
+def by_recursion(left: Callable[[int], float]) -> Conditions:
+    """A sublayer sends its read left chi times its output over the stream, of the gradient of all that comes after."""
+    many = replace(WIDE, d_model=4096, n_layers=400, d_ff=0)
+    for config, std in ((many, 1 / 64), (WIDE, 0.1), (replace(WIDE, d_model=128, d_ff=256), 0.1)):
+        d = config.d_model
+        chi = [1.0, slope(d * std**2, "swiglu")][: 2 if config.d_ff else 1] * config.n_layers
+        embedding, *outputs = initial_outputs(config, resolve("vanilla", config.shape), std, scale_outputs=False)
+        stream, after, back = embedding + sum(outputs), 1.0, [1.0]
+        for output, factor in zip(reversed(outputs), reversed(chi), strict=True):
+            stream -= output
+            back.append(left(d) * factor * output / stream * after)
+            after += back[-1]
+        for name, powers in (("vanilla", 0), ("attnres", 2)):
+            found = start_gradients(config, resolve(name, config.shape), std, scale_outputs=False)
+            counts = np.arange(1.0, len(back) + 1) ** powers
+            yield np.allclose(found, np.array(back[::-1]) * counts, rtol=1e-9, atol=0)
+
+
+@START.check(
     "exponents of reads' gradients over 400 attentions whose outputs are of one size and large, in the limit",
     states=(-1.0, 0.0),
     control=(-0.5, 0.5),

@@ -17,8 +17,7 @@ from theory.attnres.initial import initial_outputs, initial_reads
 from theory.attnres.initial_tokens import inner_products, token_reads
 from theory.attnres.paper import PAPER
 from theory.attnres.typical import attention_square, feed_forward_spread, feed_forward_square, inner_square
-from theory.plans import mix
-from theory.plans.accounting import reads_together
+from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
 from theory.plans.presets import llama
 
@@ -42,40 +41,44 @@ INITIAL = Claim(
     correction="With scaled outputs nothing at the start grows with the number of layers; unscaled ones make the mean "
     "square grow linearly in it.",
     proof=initial,
-    unjudged={
-        **UNJUDGED,
-        mix.v: "the values that heads are to read, in the plan and in the question alike",
-        reads_together: "how many of its reads a decoder computes together",
-    },
+    unjudged=UNJUDGED,
 )
 
 
 @INITIAL.check(
-    "one layer by hand, its feed-forward by adaptive quadrature, at two deviations, gated and GELU",
-    states=4.0,
-    control=1.0,
-    wrong="a normed vector has the length 1",
+    "all reads by hand, feed-forwards by quadrature: 1 layer of width 4 at two deviations, gated and GELU; 2 layers of "
+    "width 128, 4 and 64 of width 64",
+    states=1.0,
+    control=0.5,
+    wrong="a normed vector's square is half its width",
 )
-def one_layer_by_hand(square: float) -> bool:
-    """square: of a normed vector's length, 4 numbers wide."""
-    return all(_layer_by_hand(square, std, gated=gated) for std in (0.3, 0.6) for gated in (True, False))
+def reads_by_hand(square: float) -> Conditions:
+    """square: the mean square of a normed vector's numbers."""
+    for std in (0.3, 0.6):
+        for gated in (True, False):
+            yield _by_hand(replace(SIZES, n_layers=1, gated=gated), square, std)
+    yield _by_hand(llama(d_model=128, n_heads=4, n_layers=2, d_ff=256, vocab=32, context=8), square, 0.03)
+    for layers in (4, 64):
+        yield _by_hand(llama(d_model=64, n_heads=4, n_layers=layers, d_ff=128, vocab=8, context=2), square, 0.02)
 
 
-def _layer_by_hand(square: float, std: float, *, gated: bool) -> bool:
+def _by_hand(config: Architecture, square: float, std: float) -> bool:
     from scipy.integrate import quad
 
-    inner = std**2 * square
-    written = std**2 / 2  # what writes to the stream, scaled by the depth of 1
+    d, layers, gated = config.d_model, config.n_layers, config.gated
+    inner = std**2 * d * square
+    written = std**2 / (2 * layers)  # what writes to the stream, scaled by the depth
+    root = sqrt(inner)
 
     def squared(z: float) -> float:
         return (z / (1 + exp(-z))) ** 2 if gated else (z * (1 + erf(z / sqrt(2))) / 2) ** 2
 
-    gate = quad(lambda z: squared(z) * exp(-(z**2) / (2 * inner)) / sqrt(2 * pi * inner), -12, 12)[0]
-    outputs = [4 * std**2, 4 * written * 4 * inner, 4 * written * SIZES.d_ff * gate * (inner if gated else 1)]
-    config = replace(SIZES, n_layers=1, gated=gated)
-    for name, counts in (("vanilla", (1, 1, 1)), ("attnres", (1, 2, 3))):
-        expected = [sum(outputs[: i + 1]) / count**2 for i, count in enumerate(counts)]
-        if not np.allclose(initial_reads(config, resolve(name, config.shape), std), expected, rtol=1e-7, atol=0):
+    gate = quad(lambda z: squared(root * z) * exp(-(z**2) / 2) / sqrt(2 * pi), -12, 12)[0]
+    sublayers = [d * written * d * inner, d * written * config.d_ff * gate * (inner if gated else 1)]
+    sums = np.cumsum([d * std**2, *sublayers * layers])
+    for name, counts in (("vanilla", 1), ("attnres", np.arange(1, 2 * layers + 2))):
+        found = initial_reads(config, resolve(name, config.shape), std)
+        if not np.allclose(found, sums / counts**2, rtol=1e-7, atol=0):
             return False
     return True
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from experiments.attnres.claims.start import ZERO_QUERY
 from experiments.attnres.printed import ABLATION, DOWNSTREAM, FITS, HALF_UNIT, LOSSES
 from experiments.ledger.claim import Claim, Conditions
-from experiments.toys.unjudged import OF_PARAMETERS, OF_VALUES
+from experiments.toys.unjudged import OF_PARAMETERS
 from experiments.training.printed import BASELINE
 from theory.attnres import compute, zero_query
 from theory.attnres.compute import PowerLaw, over_rounding, recovered, worth, worth_of_losses
@@ -197,7 +198,7 @@ LOSS = Claim(
     "ahead is within rounding at two of them.",
     proof=zero_query,
     uses=("attnres.zero-query", "attnres.gradients"),
-    unjudged=OF_VALUES,
+    unjudged=ZERO_QUERY.unjudged,
 )
 SMALL = Architecture(d_model=8, n_layers=2, n_heads=2, d_ff=12, context=9, stem=Vectors(2))
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from experiments.attnres.claims.decoders import WRITTEN
 from experiments.ledger.claim import Claim, Conditions
-from experiments.toys.unjudged import OF_VALUES
+from experiments.toys.unjudged import KEPT, OF_VALUES
 from theory.attnres import zero_query
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
 from theory.plans import mix
-from theory.plans.accounting import depth_reads, depth_sources, two_phases
+from theory.plans.accounting import depth_reads, depth_sources, reads_together, two_phases
 from theory.plans.names import resolve
-from theory.plans.plan import Plan
+from theory.plans.plan import Plan, lifetimes
 from theory.plans.presets import llama
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ ZERO_QUERY = Claim(
         attnres_plan: "with zero queries a norm of the keys has no part in it",
         depth_sources: "for how many sources a decoder has room",
         two_phases: WRITTEN,
+        reads_together: "how many of its reads a decoder computes together",
+        lifetimes: KEPT,
     },
 )
 

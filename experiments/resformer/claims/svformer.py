@@ -86,7 +86,7 @@ LENGTHS = Claim(
     "is counted in steps: of the FLOPs it saves 2.5 % to 4.7 % at 2,048 tokens and less than 1 % at 64,000.",
     proof=flops,
     uses=("resformer.fig-13-cache", "resformer.table-3", "resformer.costs"),
-    unjudged=OF_COUNTS,
+    unjudged=OF_PARAMETERS,
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import NUMBER
 from theory.plans.accounting import flops
+from theory.plans.architecture import Architecture
 from theory.plans.names import model, resolve
 from theory.plans.plan import built
 from theory.plans.presets import llama
@@ -34,7 +35,27 @@ DISTANCE = Claim(
     "what they sum is white, and signs are free",
     verdict="verified",
     proof=conversion,
+    unjudged={
+        Architecture.has_feed_forward: "attention alone is looked at",
+        llama: "sizes of decoders: what is claimed is claimed of any",
+    },
 )
+
+
+@DISTANCE.check(
+    "in closed form, for 4 to 32 heads: a quarter less for heads apart; less 1/H for neighbours",
+    states=1,
+    control=2,
+    wrong="twice as much less",
+    kind="exact",
+)
+def in_closed_form(less: int) -> bool:
+    return all(
+        distance("mean", heads, heads // 2) == Fraction(7, 4) - Fraction(less, heads)
+        and [distance(how, heads, heads // 2) for how in ("first", "apart", "mean-vo")]
+        == [1, Fraction(5, 4), Fraction(5, 8)]
+        for heads in range(4, 33, 2)
+    )
 
 
 @DISTANCE.check(
@@ -139,7 +160,6 @@ FIRST = Claim(
     "apart, not neighbours as the text and its figure 3 have it: a quarter nearer.",
     proof=conversion,
     uses=(DISTANCE.id,),
-    unjudged={flops: "of another claim"},
 )
 
 

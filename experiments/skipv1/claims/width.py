@@ -125,6 +125,7 @@ LEAST_WIDTH = Claim(
     verdict="verified",
     proof=least_width,
     uses=("toy.positions-bound", "toy.width"),
+    unjudged={least_width.hidden_tokens: "beyond d = 6 their number, and not their size"},
 )
 
 
