@@ -400,7 +400,8 @@ def test_one_list_of_options_is_the_command_s_and_the_function_s():
 def test_small_models_are_trained_by_one_thread(few, count, monkeypatch, tmp_path):
     before, seen = torch.get_num_threads(), []
     monkeypatch.setattr(single, "FEW", few)
-    monkeypatch.setattr(single, "train_arm", lambda *_: seen.append(torch.get_num_threads()) or {"diverged": "so far"})
+    ends = {"diverged": "so far"}
+    monkeypatch.setattr(single, "train_arm", lambda *_, **__: seen.append(torch.get_num_threads()) or ends)
     torch.set_num_threads(2)
     try:
         with pytest.raises(Diverged):
