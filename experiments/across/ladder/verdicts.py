@@ -238,7 +238,7 @@ def null_rows(prediction: Json, measurement: Json, what: str) -> Iterator[tuple[
             shares = {arm: _numbers(both[-1]) for arm, both in part["share"].items()}
             by_arm = against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
             settled = _converged(part)
-        other = next(arm for arm in by_arm if arm != TWIN)
+        other = next((arm for arm in by_arm if arm != TWIN), TWIN)  # the twin alone, where no stack can hold the rest
         for arm, lead in by_arm.items():
             name = {"id": f"null/{key}/{arm}", "group": f"null, {key}: {arm}"}
             if what == "reached":

@@ -170,7 +170,7 @@ def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monk
     assert "my.py:mine less vanilla" in capsys.readouterr().out
     (folder,) = (tmp_path / "runs" / "text-induction+my.py_mine").iterdir()
     assert main(["compare", *command]) == 0
-    assert "my.py:mine less vanilla" in capsys.readouterr().out
+    assert "\n  my.py:mine, 2.5 to 5 tokens per parameter (" in capsys.readouterr().out
     pool = RunFolder(tmp_path / "runs" / "campaign")
     before = pool.metrics()
     again = experiments.run("text-induction", "smoke", out=tmp_path / "runs", variants=[mine])
