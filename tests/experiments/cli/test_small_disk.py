@@ -47,7 +47,8 @@ def contents(folder):
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare, which Linux has")
-@pytest.mark.parametrize(("command", "share"), [(TRAIN, 0.75), (PREPARE, 0.4)], ids=["train", "data prepare"])
+@pytest.mark.parametrize(("command", "share"), [(TRAIN, 0.7), (PREPARE, 0.4)], ids=["train", "data prepare"])
+@pytest.mark.usefixtures("fine_figures")  # their bytes count, and are those of another process
 @pytest.mark.long
 def test_a_small_disk_costs_nothing(command, share, tmp_path):
     """Of a training, one of three checkpoints has room."""
