@@ -478,8 +478,8 @@ def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:
     fig, axes = style.figure(len(panels), width=4.6, height=4.6)
     for axis, (title, some) in zip(axes, panels.items(), strict=True):
         width = any(row.question == "width" for row in some)
-        series = {"width": "trained", "null": "initial weights {}", "speed": "speed", "one token": "one token"}
-        named = [(row, series[row.question].format(row.scale)) for row in some]
+        series = {"width": "trained", "null": "initial weights {}"}
+        named = [(row, series.get(row.question, row.question).format(row.scale)) for row in some]
         marks = [Mark(row.arm, name, row.interval, HELD.get(row.words)) for row, name in named]
         labels = {row.arm: _label(row) for row in some if row.question != "one token"}
         worths = {arm: math.log2(toy["worth"]) for arm, toy in prediction["toy"].items() if toy and width}

@@ -28,9 +28,15 @@ def _numbers(shares: Sequence[float | None]) -> list[float]:
     return [0.0 if x is None else x for x in shares]
 
 
-def found(measurement: Json, rung: str) -> dict[str, list[float]]:
-    """Return what single trainings explain at width d after the longer training: every arm's shares, one a seed."""
-    return {arm: _numbers(both[-1]) for arm, both in measurement["parts"][f"{rung}, width d"]["share"].items()}
+def _part(measurement: Json, rung: str, factor: int = 1) -> Json:
+    """Return single trainings on a rung, at a width that is a factor of d; where that is not 1, the last rung's."""
+    part: Json = measurement["parts"][f"{rung}, width d" if factor == 1 else f"{rung}, width {factor} d"]
+    return part
+
+
+def found(measurement: Json, rung: str, factor: int = 1) -> dict[str, list[float]]:
+    """Return what single trainings explain after the longer training: every arm's shares, one a seed."""
+    return {arm: _numbers(both[-1]) for arm, both in _part(measurement, rung, factor)["share"].items()}
 
 
 def best(measurement: Json, task: str, rung: str, factor: int = 1) -> dict[str, Interval]:
@@ -45,7 +51,7 @@ def best(measurement: Json, task: str, rung: str, factor: int = 1) -> dict[str, 
         factor: of the width, in d.
     """
     reached = measurement["reached"][task] if factor == 1 else measurement["wider"][str(factor)]
-    part, largest = measurement["parts"][_part(rung, factor)], {}
+    part, largest = _part(measurement, rung, factor), {}
     for arm, shares in reached[rung]["share"].items():
         tries = list(zip(shares, reached[rung]["stderr"][arm], strict=True))
         if task == measurement["task"]:
@@ -55,28 +61,19 @@ def best(measurement: Json, task: str, rung: str, factor: int = 1) -> dict[str, 
     return largest
 
 
-def _part(rung: str, factor: int) -> str:
-    """Return the name of single trainings on a rung, at a width."""
-    return f"{rung}, width d" if factor == 1 else f"{rung}, width {factor} d"
-
-
 def _of_prompts(mean: float, stderr: float, family: int) -> Interval:
     return Interval(mean, stderr, NormalDist().inv_cdf(1 - 0.025 / family) * stderr)
 
 
-def leads(measurement: Json, task: str, rung: str, what: str) -> dict[str, Interval]:
+def leads(measurement: Json, task: str, rung: str, what: str, factor: int = 1) -> dict[str, Interval]:
     """Return every other arm's lead over vanilla: `found`, paired by seed; or `reached`, of the best of each.
 
     Of the latter the interval is that of the prompts, as if they were different ones for both, which is too wide.
     """
     if what == "found":
-        shares = found(measurement, rung)
+        shares = found(measurement, rung, factor)
         return against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
-    return _over_vanilla(best(measurement, task, rung))
-
-
-def _over_vanilla(largest: dict[str, Interval]) -> dict[str, Interval]:
-    """Return the leads of the best of each arm over vanilla's."""
+    largest = best(measurement, task, rung, factor)
     vanilla = largest.pop(BASELINE)
     return {
         arm: _of_prompts(x.mean - vanilla.mean, hypot(x.stderr, vanilla.stderr), len(largest))
@@ -111,7 +108,7 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Judgement]:
         yield from _of_bounds(task, best(measurement, task, FIRST), prediction)
     task = measurement["task"]
     for rung in RUNGS:
-        settled = _converged(measurement["parts"][f"{rung}, width d"])
+        settled = _converged(_part(measurement, rung))
         vanilla = t_interval(found(measurement, rung)[BASELINE])
         of_rung = leads(measurement, task, rung, "found")
         yield from _of_leads(("found", task, rung), of_rung, vanilla, prediction, settled)
@@ -230,19 +227,12 @@ def null_rows(prediction: Json, measurement: Json, what: str) -> Iterator[tuple[
     for key, part in measurement["parts"].items():
         if part["width"] == about["d"]:
             continue
-        factor, width = part["width"] // about["d"], key.rpartition("width ")[2]
-        if what == "reached":
-            by_arm = _over_vanilla(best(measurement, task, LAST, factor))
-            settled = {*by_arm, BASELINE}
-        else:
-            shares = {arm: _numbers(both[-1]) for arm, both in part["share"].items()}
-            by_arm = against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
-            settled = _converged(part)
+        width, where = key.rpartition("width ")[2], ("reached", key) if what == "reached" else (key,)
+        by_arm = leads(measurement, task, LAST, what, part["width"] // about["d"])
+        settled = {*by_arm, BASELINE} if what == "reached" else _converged(part)
         other = next((arm for arm in by_arm if arm != TWIN), TWIN)  # the twin alone, where no stack can hold the rest
         for arm, lead in by_arm.items():
-            name = {"id": f"null/{key}/{arm}", "group": f"null, {key}: {arm}"}
-            if what == "reached":
-                name = {"id": f"null/reached/{key}/{arm}", "group": f"null, reached, {key}: {arm}"}
+            name = {"id": "/".join(("null", *where, arm)), "group": f"{', '.join(('null', *where))}: {arm}"}
             if about["lead"].get(arm) is None and arm != TWIN:
                 yield unpredicted(name["id"], name["group"], arm, lead, quantity=LEAD), width
                 continue

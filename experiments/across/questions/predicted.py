@@ -202,14 +202,14 @@ def judged(prediction: Json, intervals: Intervals) -> dict[tuple[str, str, Pair]
         place, who, (lower, higher) = one["place"], one["by"], one["pair"]
         if place in intervals:
             checks[place, who, (lower, higher)] = expected(
-                f"{place}/{who}/{lower}/{higher}",
-                f"{WHO[who]}: {_called(lower)} below {_called(higher)}",
-                CLAIM,
-                f"the loss of {lower} lies below that of {higher} ({place} tokens per parameter)",
-                "sign",
-                -1.0,
-                intervals[place][lower, higher],
-                intervals[place][CONTROL, VANILLA],
+                name=f"{place}/{who}/{lower}/{higher}",
+                group=f"{WHO[who]}: {_called(lower)} below {_called(higher)}",
+                claim=CLAIM,
+                statement=f"the loss of {lower} lies below that of {higher} ({place} tokens per parameter)",
+                rule="sign",
+                predicted=-1.0,
+                measured=intervals[place][lower, higher],
+                twin=intervals[place][CONTROL, VANILLA],
                 quantity=_quantity(prediction, place),
             )
     return checks
