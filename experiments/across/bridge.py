@@ -1,4 +1,4 @@
-"""Ask where what the toy says of a variant is true of recall: a bridge that is crossed in minutes.
+"""Compare the toy's predictions for a variant with training on associative recall, in minutes.
 
 The toy (`theory.toy.width`, `theory.toy.worth`) says of a plan whether layer 2 explains more than vanilla's, and by
 what factor vanilla's width would have to grow.  Its mechanism: a token as wide as one code cannot hold a copied key and
@@ -102,7 +102,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained; symbols: keys, and as many values, the toy's d; decides: whether verdicts are given."""
+    """The trainings to run; symbols: keys, and as many values, the toy's d; decides: whether verdicts are given."""
 
     pairs: int
     symbols: int
@@ -344,7 +344,7 @@ def _measured(part: Part, config: Config, seeds: int) -> Generator[Any, Mapping[
 
 
 def _reading(record: Json, source: RecallSource) -> Json:
-    """What is read off a training; one that diverged has learnt nothing.  The plateau is left at half of ln n."""
+    """Return a training's measures; one that diverged has learnt nothing.  The plateau is left at half of ln n."""
     losses = [loss / source.blind for _, loss in record["curve"]]
     if record["diverged"] or not losses:
         return {"area": 1.0, "half": 1.0, "right": 0.0, "left": None, "diverged": True}
@@ -412,7 +412,7 @@ def _rows_of_areas(key: str, prediction: Json, measurement: Json) -> list[Row]:
 
 
 def _rows_of_widths(prediction: Json, measurement: Json) -> list[Row]:
-    """By the least width from which on an arm answers RIGHT of the queries, at fan-in weights."""
+    """Return rows that compare the least widths from which arms answer RIGHT of the queries, at fan-in weights."""
     parts = [part for part in measurement["parts"].values() if part["question"] in ("speed", "width")]
     by_width = {part["width"]: part["right"] for part in parts if part["scale"] == FAN_IN}
     if len(by_width) < 3:
@@ -434,7 +434,7 @@ def _rows_of_widths(prediction: Json, measurement: Json) -> list[Row]:
 
 
 def _when(steps: Sequence[int | None]) -> str:
-    """Return how many seeds left the plateau, and the median of all seeds' steps, where half of them did."""
+    """Return how many seeds left the plateau, and the median step over all seeds, where it is finite."""
     middle = median(math.inf if step is None else step for step in steps)
     known = f", step {middle:g}" if math.isfinite(middle) else ""
     return f"{sum(step is not None for step in steps)} of {len(steps)}{known}"
@@ -454,7 +454,7 @@ def _row(
     prediction: Json,
     **shown: str,
 ) -> Row:
-    """different: an interval that is not nothing, as everybody knows."""
+    """Return a row; `different` is an interval that certainly is not nothing."""
     name, question, scale = where
     toy = prediction["toy"].get(name)
     says = toy["signs"][question] if toy else None
@@ -491,7 +491,7 @@ def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:
 
 
 def _label(row: Row) -> str:
-    """Its name, and what the toy says of it."""
+    """Return the arm's name with the toy's prediction."""
     if row.arm == TWIN:
         return "twin (control)"
     return f"{row.arm}\n(toy: {'silent' if row.says is None else SAYS[row.says]})"

@@ -1,4 +1,4 @@
-"""What recall measured of the order of variants, as data: how much sooner each learns, from the bridge's long run.
+"""Measured orders of variants on recall, as data: how much sooner each learns, from the bridge's long run.
 
 The numbers are `recalled` of `results/bridge/long/measurement.json`, and a test holds them against it.  They stand here
 as an installed package has no results.
@@ -20,10 +20,10 @@ SOURCE = "results/bridge/long: 24 seeds, the width of one code, mean over two sc
 
 @dataclass(frozen=True)
 class Recalled:
-    """What recall says of one arm.
+    """The result of one arm on recall.
 
     Args:
-        gain: vanilla's area less the arm's, an area being the mean training loss over ln V.
+        gain: vanilla's area minus the arm's, an area being the mean training loss over ln V.
         half_width: of its interval, 95 % for all pairs of arms at once.
         level: its place in the order, 0 for the largest gain; None for the twin, which has none.
     """

@@ -1,4 +1,4 @@
-"""Claims on orders: the share of skip heads, and which of the papers' orderings the toy explains."""
+"""Claims on orders: the share of skip heads, and the toy's explanation of the papers' orderings."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ ORDERINGS = Claim(
     kind="exact",
 )
 def explained_at_size(heads: int) -> bool:
-    """`ENTRIES`, and of no others; and every variant's plan, covered or not, has the shape that is asked of it."""
+    """Compare the toy's shares with `ENTRIES`, which list every covered variant, and check the shapes of all plans."""
     width, shares = PAPERS_WIDTH, _prediction_and_figures()[0]["order"]["shares"]
     known = {name: Fraction(entries(width, heads), width**2) for name, entries in ENTRIES.items()}
     if {name: shares[name] for name in ours() if name in shares} != {n: float(share) for n, share in known.items()}:
@@ -168,7 +168,7 @@ def explained_at_size(heads: int) -> bool:
     kind="exact",
 )
 def order_counts(counts: tuple[int, int, int]) -> bool:
-    """Of all pairs: in the same order, in the opposite one, and ties."""
+    """Compare the counts over all pairs: same order, opposite order, ties."""
     return _counts(lambda *_: True) == counts
 
 
@@ -180,7 +180,7 @@ def order_counts(counts: tuple[int, int, int]) -> bool:
     kind="exact",
 )
 def rest_counts(counts: tuple[int, int, int]) -> bool:
-    """Without the gains over vanilla that the toy was made to explain."""
+    """Compare the counts over pairs that are not the gains over vanilla which the toy was made to explain."""
     return _counts(lambda levels, pair: not explained_gain(levels, *pair)) == counts
 
 

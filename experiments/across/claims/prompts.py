@@ -46,7 +46,7 @@ POOL = Claim(
 
 
 def _pool(d: int, count: int) -> Array:
-    """Of a mean that is not zero."""
+    """Return `count` random d x d tasks whose mean is not zero."""
     return np.random.default_rng([d, count]).standard_normal((count, d, d)) + 0.3
 
 
@@ -58,7 +58,7 @@ def _prompts(pool: Array, n: int, sigma: float, seed: int = 0) -> tuple[Array, A
 
 
 def _within(predictions: Array, y: Array, known: Estimate, wrong: float = 0.0) -> bool:
-    """Whether sampled losses are the known one, within 4 standard errors of both."""
+    """Return whether the mean of sampled losses equals the known one within 4 standard errors of both."""
     losses = ((predictions - y[:, :, -1]) ** 2).sum(axis=1)
     error = (losses.var() / len(losses) + known.stderr**2) ** 0.5
     return bool(abs(losses.mean() - known.value * (1 + wrong)) <= ERRORS * error + 1e-12)
@@ -71,7 +71,7 @@ def _within(predictions: Array, y: Array, known: Estimate, wrong: float = 0.0) -
     wrong="sigma^2 in the place of 2 sigma^2",
 )
 def posterior_is_bayes(halves: float) -> bool:
-    """Predictions too.  Without noise: the tasks that fit the context."""
+    """Compare losses and predictions.  Without noise, the posterior averages the tasks that fit the context."""
     for d, count, n, sigma in POOLS:
         pool = _pool(d, count)
         x, y = (z[:50] for z in _prompts(pool, n, sigma))
@@ -139,7 +139,7 @@ def losses_are_those(more: float) -> bool:
     kind="sampled",
 )
 def two_tasks_by_integral(pairs: int) -> bool:
-    """With D = w_1 - w_2 and G = S_xx the log odds are D^2 G / (2 sigma^2) + D sqrt(G) z / sigma, z normal."""
+    """Integrate over the log odds D^2 G / (2 sigma^2) + D sqrt(G) z / sigma: D = w_1 - w_2, G = S_xx, z normal."""
     sigma, gap, pool = 0.7, 1.4, np.array([[[0.8]], [[-0.6]]])
     z = np.linspace(-9, 9, 3001)
 
@@ -200,7 +200,7 @@ def step_loses_that(more: float) -> bool:
 
 
 def _follows(step: pools.Step, x: Array, y: Array) -> bool:
-    """Whether its predictions are its weights', prompt by prompt."""
+    """Return whether a step's predictions follow from its weights, prompt by prompt."""
     for one_x, one_y, prediction in zip(x, y, step.predict(x, y), strict=True):
         known = one_x[:, :-1]
         parts = [one_y[:, :-1] @ known.T, *([known @ known.T] if step.of_inputs else [])]
@@ -219,7 +219,7 @@ def _follows(step: pools.Step, x: Array, y: Array) -> bool:
     kind="sampled",
 )
 def step_is_the_best(below: float) -> bool:
-    """A fit is below the optimum on its own sample, in the mean."""
+    """Compare losses of fitted steps: on its own sample, a fit's mean loss is below the optimum."""
     for d, count, n, sigma in POOLS[:3]:
         pool = _pool(d, count)
         x, y = _prompts(pool, n, sigma, 4)
@@ -247,7 +247,7 @@ def step_is_the_best(below: float) -> bool:
     wrong="a tenth lower",
 )
 def second_moments_count(loss: Callable[[PromptMoments], Any]) -> bool:
-    """d sqrt(entries) e_i e_j, both signs: of mean zero and second moments those of N(0, I)."""
+    """Use inputs d sqrt(entries) e_i e_j, both signs: mean zero, and second moments those of N(0, I)."""
     for d, n, sigma in ((1, 2, 0.3), (2, 5, 0.5), (3, 4, 0.2)):
         units = d * np.eye(d * d).reshape(d * d, d, d)
         step = pools.pool_step(np.concatenate([units, -units]), n, sigma)
@@ -284,7 +284,7 @@ TESTS = (  # n, sigma, kurtosis of the test
 
 
 def _share(d: int, n: int, sigma: Any, step: Any, kurtosis: Any) -> Any:
-    """As stated, of all entries."""
+    """Return the stated share as a multiple of all entries."""
     return 2 * n * step - n * step**2 * (n + d + 1 + kurtosis + sigma**2)
 
 
@@ -296,7 +296,7 @@ def _share(d: int, n: int, sigma: Any, step: Any, kurtosis: Any) -> Any:
     kind="exact",
 )
 def closed_form_is_the_general_one(share: Callable[..., Any]) -> bool:
-    """On the sphere too, as a kurtosis of -2; and at the step of training it is rho, the toy's own."""
+    """Include inputs on the sphere as a kurtosis of -2; at the step of training the share is rho, the toy's own."""
     for d in (1, 2, 3):
         step = learned_step(d, 4, Fraction(1, 2))
         for n, sigma, kurtosis in TESTS:
@@ -324,7 +324,7 @@ def _exact(d: int, n: int, sigma: Fraction, **law: Any) -> PromptMoments:
 
 
 def _projection(d: int, rank: int) -> Array:
-    """On the first coordinates, in fractions."""
+    """Return the projection on the first `rank` of d coordinates, in fractions."""
     return np.diag([Fraction(int(i < rank)) for i in range(d)]).astype(object)
 
 
@@ -357,7 +357,7 @@ def longest_useful(length: Callable[[int, int, Fraction], Fraction]) -> bool:
     kind="sampled",
 )
 def sampled_elsewhere(factor: float) -> bool:
-    """d = 3, of a plan that sees two outputs and one input, turned at random."""
+    """Sample at d = 3 a plan that sees two outputs and one input, turned at random."""
     rng = np.random.default_rng(11)
     d, n, sigma = 3, 7, 0.6
     root = np.diag([1.6, 1.0, 0.3])
@@ -430,7 +430,7 @@ SPECTRA = ((1.0, 1.0, 1.0), (4.0, 1.0, 1.0), (1.0, 0.5, 1 / 3))  # isotropic, sp
 
 
 def _task(spectrum: tuple[float, ...], n: int = 5, sigma: float = 0.4) -> PromptMoments:
-    """Turned, so that nothing is diagonal; and a prior of columns that does not commute."""
+    """Return a turned task, so that nothing is diagonal, with a prior of columns that does not commute."""
     rng = np.random.default_rng(8)
     d = len(spectrum)
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]

@@ -1,4 +1,4 @@
-"""Claims on keys of layer 1: what they are worth under values of layer 2."""
+"""Claims on layer 1's keys: the gain that they bring under values of layer 2."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RAW_KEYS = Claim(
     kind="exact",
 )
 def realigned_rank_is(rank: Callable[[int, int, int], int]) -> bool:
-    """Of the odd part's map for one to nine heads with shared keys."""
+    """Compare the ranks of the odd part's realigned map, for one to nine heads with shared keys."""
     rng = np.random.default_rng(0)
     for d in (1, 2, 3):
         for a in range(d + 1):
@@ -65,7 +65,7 @@ def realigned_rank_is(rank: Callable[[int, int, int], int]) -> bool:
 
 
 def _random(rng: np.random.Generator, readouts: int, keys: int, a: int, d: int) -> Weights:
-    """Whole numbers of a range that makes accidents unlikely."""
+    """Return random whole numbers from a range that makes accidental rank losses unlikely."""
     shapes = ((a, d), (d - a, d), (readouts, d, d), (keys, d, a))
     return Weights(*(rng.integers(1, 1000, shape).astype(object) for shape in shapes))
 
@@ -103,8 +103,11 @@ def shared_keys_approach(power: int) -> bool:
     kind="exact",
 )
 def shared_keys_attain_nowhere(antisymmetric: bool) -> bool:
-    """For V's of random whole numbers in R^d (x) row(A): R^h = V^h and sum_h vec(L^h) vec(V^h)^T the projection on
-    them leave W^h_2 free, and sum_h W^h_ij V^h_kl antisymmetric in j, k has no solution."""
+    """Show that the linear system of the proof has no solution, for V's of random whole numbers in R^d (x) row(A).
+
+    R^h = V^h, and sum_h vec(L^h) vec(V^h)^T the projection on them, leave W^h_2 free; and sum_h W^h_ij V^h_kl
+    antisymmetric in j, k has no solution.
+    """
     rng = np.random.default_rng(2)
     for d, a, count in ((1, 1, 1), (2, 1, 1), (2, 1, 2), (2, 2, 3), (3, 1, 2), (3, 2, 1), (3, 2, 4), (3, 3, 2)):
         top = sympy.Matrix(rng.integers(-3, 4, (a, d)).tolist()) + 7 * sympy.eye(d)[:a, :]
@@ -122,7 +125,7 @@ def shared_keys_attain_nowhere(antisymmetric: bool) -> bool:
 
 
 def _solvable(equations: list[Any], unknown: list[Any]) -> bool:
-    """Whether linear expressions can all be zero."""
+    """Return whether these linear expressions can all be zero at once."""
     if not equations or not unknown:
         return not equations
     return bool(sympy.linsolve(equations, unknown))
@@ -136,7 +139,10 @@ def _solvable(equations: list[Any], unknown: list[Any]) -> bool:
     kind="exact",
 )
 def residual_rank_is(rank: Callable[[int, int], int]) -> bool:
-    """On S_yx from row(B)^perp (x) row(A), which B S_yx A^T does not see, for one to four heads with residual keys."""
+    """Compare ranks on row(B)^perp (x) row(A), the part of S_yx that B S_yx A^T does not see.
+
+    The map is realigned, for one to four heads with residual keys.
+    """
     rng = np.random.default_rng(1)
     for d in (2, 3, 4):
         for a in range(1, d):
@@ -158,7 +164,7 @@ def residual_rank_is(rank: Callable[[int, int], int]) -> bool:
     kind="exact",
 )
 def residual_keys_approach(more: int) -> bool:
-    """The loss less the closed form, of `more` numbers more: positive, and a hundredth at a tenth of s."""
+    """Check loss minus closed form, with `more` extra numbers: positive, and a hundredth at a tenth of s."""
     for (d, n, sigma), a, heads in ((RATIONAL_TASKS[1], 1, 1), (RATIONAL_TASKS[2], 1, 1), (RATIONAL_TASKS[2], 2, 2)):
         loss = exact_loss(residual_key_heads(heads), d, n, sigma)
         infimum = loss_at_entries(d, n, sigma, a * (d - a) + min(heads, a * a) + more)
@@ -177,7 +183,10 @@ def residual_keys_approach(more: int) -> bool:
     kind="descent",
 )
 def minimiser_finds_raw_keys(factor: float) -> bool:
-    """What the exact minima explain, short of `factor` times the closed form by the slack, above it by rounding."""
+    """Compare the signal explained at exact minima with `factor` times the closed form.
+
+    It may fall short by the slack, and exceed it by rounding.
+    """
     d, n, sigma = task = (3, 8, 0.3)
     rho, zero = signal_share(*task), d**2 + d * sigma**2
     cases = [(shared_key_heads(h), a, min(h, a * d)) for h in (1, 2, 3) for a in (1, 2)]

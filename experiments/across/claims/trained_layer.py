@@ -49,7 +49,7 @@ RESIDUAL = Claim(
 
 
 def _explained(d: int, n: int, sigma: Fraction, width: int, root: int, *, constant: bool) -> Any:
-    """Of `mixed_head` on `mixed_tokens` at eta = 1/3 and beta = 1/2, in exact moments: E[2 <P, W*> - |P|^2]."""
+    """Return E[2 <P, W*> - |P|^2] in exact moments, for `mixed_head` on `mixed_tokens` at eta = 1/3 and beta = 1/2."""
     tokens = mixed_tokens.mixed_tokens(d, width, Fraction(1, 3), root)
     readout, keys = mixed_tokens.mixed_head(d, n, sigma, width, Fraction(1, 3), Fraction(1, 2))
     moments = PromptMoments(d, n, sigma, np.full((d, d), Fraction(0), dtype=object), centred=constant)
@@ -90,7 +90,7 @@ def one_head_explains(entries: Callable[..., Any]) -> bool:
     wrong="a twentieth of an entry more",
 )
 def enough_heads_explain(more: float) -> bool:
-    """`best_entries` knows the second moments of the prompt alone; at eta of the default and at twice its square."""
+    """Check `best_entries`, which knows second moments alone, at the default eta and at twice its square."""
     for d, n, sigma in ((1, 2, 0.5), (2, 8, 0.1), (3, 5, 0.7)):
         for width in range(d, 2 * d):
             for tau in (0, mixed_tokens.BESIDE_COPY):
@@ -115,9 +115,9 @@ def enough_heads_explain(more: float) -> bool:
     wrong="the assumed copy's floor(d^2 / 4)",
 )
 def long_prompts_give(entries: Callable[[int], float]) -> bool:
-    """At n = 10^6 and 10^8: what is missing falls tenfold, and is below 1 % then; enough heads lie between.
+    """Check n = 10^6 and 10^8: the missing part falls tenfold and is then below 1 %; enough heads lie between.
 
-    Beside an assumed copy, and where x's tokens are cleared.
+    Both without an assumed copy, and beside one, where x's tokens are cleared.
     """
     for d, tau in product((1, 2, 4), (0, mixed_tokens.BESIDE_COPY)):
         how: dict[str, Any] = {"tau": tau, "constant": True}
@@ -169,7 +169,10 @@ TRAINED = Claim(
     wrong="the assumed copy's 2",
 )
 def worth_is_between(least: tuple[float, float]) -> bool:
-    """With a residual stream and without, causal or not, heads counted or not; 1 from 2d on, and 1 for vanilla."""
+    """Check the bounds with and without a residual stream and causality, heads counted or not.
+
+    They are 1 from width 2d on, and 1 for vanilla.
+    """
     vanilla = resolve("vanilla", Shape(2, 2))
     for plan in (resolve(name, Shape(2, 2)) for name in ("skipv1", "resformer", "svformer")):
         for first, causal, counted in product(("positions", "residual", "copy-residual"), (False, True), (False, True)):
@@ -192,10 +195,7 @@ def worth_is_between(least: tuple[float, float]) -> bool:
     wrong="the half entry kept, which forms of the tokens lose without a constant",
 )
 def vanilla_is_between(half: Any) -> bool:
-    """Forms of m numbers, m (m+1) / 2, less the half without a residual stream; the shares are rho / d^2 times that.
-
-    Not causal and with enough heads, at m = 2d - 1 all but nothing is explained (d > 1), and rotating at d = 2 gives 2.
-    """
+    """Compare forms of m numbers: m (m+1) / 2, minus the half without a residual stream; shares: rho / d^2 times."""
     for d in (1, 2, 3, 4):
         rho = N / (N + d + 1 + SIGMA**2)
         for width in range(d, 2 * d + 2):
@@ -226,7 +226,7 @@ def _depth(query: Literal["learned", "static"]) -> Plan:
 
 
 def _least_known(d: int, width: int, first: str, *, counted: bool) -> float:
-    """The most of what is written down elsewhere: copying, rotating, mixing and hiding."""
+    """Return the most entries that any known construction explains: copying, rotating, mixing or hiding."""
     constant, found = first == "residual", [min(width * width // 4, d * d)]
     found += [d * d // 4 + d // 2] if d % 2 == 0 else []
     ways = [mixed_tokens.best_of_one_head, *(() if counted else (mixed_tokens.mixed_entries,))]
@@ -243,7 +243,7 @@ def _least_known(d: int, width: int, first: str, *, counted: bool) -> float:
     wrong="all n pairs",
 )
 def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
-    """sigma = 0, two heads, m = 2: rotating is the best of what is written down at n = 8, and copying at n = 1."""
+    """Check at sigma = 0, two heads and m = 2: rotating is the best known at n = 8, and copying at n = 1."""
     rotating = entry_bounds(_vanilla(), 2, 8, 0.0, 2, counted=True).least
     single = entry_bounds(_vanilla(), 2, 1, 0.0, 2, counted=True).least
     mixed = mixed_tokens.best_of_one_head(2, 1, 0.0, 2)
@@ -257,7 +257,7 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
     wrong="a tenth of an entry more",
 )
 def one_head_of_layer_2(more: float) -> bool:
-    """One head's entries at the best of a grid of sizes and factors: no more than the search finds."""
+    """Compare one head's entries at the best of a grid of sizes and factors: no more than the search finds."""
     betas, squares = np.linspace(0.3, 1, 71), mixed_tokens.best_square(2, N, SIGMA) * np.linspace(0.5, 2, 61)
     grid = (mixed_tokens.of_one_head(2, N, SIGMA, 2, b, square=s) for b, s in product(betas, squares))
     mixing = max(1.0, *map(float, grid)) + more
@@ -275,7 +275,7 @@ def one_head_of_layer_2(more: float) -> bool:
     kind="exact",
 )
 def causal_keys_of_layer_1(entries: Callable[[int, int], int]) -> bool:
-    """By Eckart and Young: of the realigned identity, d^2 equal singular values, H products keep H."""
+    """Check by Eckart and Young: the realigned identity has d^2 equal singular values, and H products keep H."""
     for d in (2, 3):
         values = np.linalg.svd(_realigned_identity(d), compute_uv=False)
         for heads in (1, 2, 4, 9, 10):
@@ -289,7 +289,7 @@ def causal_keys_of_layer_1(entries: Callable[[int, int], int]) -> bool:
 
 
 def _realigned_identity(d: int) -> Array:
-    """Z -> Z as sum of L Z^T R: rows (i, l), columns (k, j) of delta_ik delta_jl."""
+    """Return the map Z -> Z as a sum of L Z^T R: rows (i, l), columns (k, j) of delta_ik delta_jl."""
     eye = np.eye(d)
     return np.einsum("ik,jl->ilkj", eye, eye).reshape(d * d, d * d)
 
@@ -301,7 +301,7 @@ def _realigned_identity(d: int) -> Array:
     wrong="weights that depend on the token bounded like a residual stream",
 )
 def depth_weights_unbind(unbound: bool) -> bool:
-    """Ridge's share is sampled here afresh, d = 2: a mean of sigma^2 / (s + sigma^2), to 4 standard errors."""
+    """Sample ridge's share independently at d = 2: the mean of sigma^2 / (s + sigma^2), to 4 standard errors."""
     stream = share_bounds(_vanilla(), 2, N, 0.5, 2, "residual")
     learned, static = (share_bounds(_depth(q), 2, N, 0.5, 2, "residual") for q in ("learned", "static"))
     x = np.random.default_rng(4).standard_normal((40_000, 2, N))
@@ -350,7 +350,7 @@ _DEPARTURES: tuple[dict[str, Any], ...] = (
 
 
 def turned(config: Architecture, plan: Plan, seed: int = 0) -> float:
-    """How far an answer moves when all y turn their signs, over its size; all parameters are random."""
+    """Return how far an answer moves when all y change sign, relative to its size; all parameters are random."""
     import torch
 
     from icl.models.decoder import Decoder
@@ -417,8 +417,10 @@ def both_signs_together(bias: Fraction) -> bool:
 
 
 def _last(layers: Any, states: Any, bias: Fraction) -> Any:
-    """The last state: layers of one head with linear scores, queries turned by one angle a token, and a residual
-    stream."""
+    """Return the last state after layers of one head in a residual stream.
+
+    Scores are linear, with queries turned by one angle per token.
+    """
     turn = np.array([[Fraction(3, 5), Fraction(-4, 5)], [Fraction(4, 5), Fraction(3, 5)]], dtype=object)
     for query, key, value in layers:
         new = states.copy()

@@ -1,4 +1,4 @@
-"""What every value map explains in the toy, and what it is worth in vanilla's width."""
+"""Claims on the signal that every value map explains in the toy, and its equivalent in vanilla's width."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ VALUE_MAPS.check(
     kind="exact",
 )
 def beside_changes_nothing(c: int) -> bool:
-    """With a large C made from W beside MHA: never below its infimum; W / c with c K comes within 1e-5 of it.
+    """Check explicit weights W beside a large C made from them: never below MHA's infimum, and W / c with c K near it.
 
-    E||P + C - W*||^2 = E||P - W*||^2 + ||C||^2 + 2 <C, E P>, all in exact numbers.
+    The loss is E||P + C - W*||^2 = E||P - W*||^2 + ||C||^2 + 2 <C, E P>, all in exact numbers; near is within 1e-5.
     """
     rng = np.random.default_rng(3)
     for d, n, sigma in RATIONAL_TASKS[1:]:
@@ -116,7 +116,7 @@ def beside_changes_nothing(c: int) -> bool:
 
 
 def _mean_map(weights: Weights, d: int, n: int, sigma: Fraction) -> Array:
-    """E P for one ordinary head at W0 = 0: E[x x^T] = I, E[y y^T] = (d + sigma^2) I, E[x y^T] = 0."""
+    """Return E P for one ordinary head at W0 = 0: E[x x^T] = I, E[y y^T] = (d + sigma^2) I, E[x y^T] = 0."""
     gram = n * np.eye(d, dtype=int).astype(object)
     gram[: weights.rank, : weights.rank] += n * weights.a @ weights.a.T
     gram[weights.rank :, weights.rank :] += n * (d + sigma**2) * weights.b @ weights.b.T
@@ -131,7 +131,7 @@ def _mean_map(weights: Weights, d: int, n: int, sigma: Fraction) -> Array:
     kind="descent",
 )
 def minimiser_finds_value_maps(factor: float) -> bool:
-    """Ends on what `NAMED` says, in units of rho, and not below, at d = 4 and ranks 1 and 3; and so does `optimum`."""
+    """Check that minimisation, and `optimum`, end on the values in `NAMED` (in units of rho), d = 4, ranks 1 and 3."""
     d, n, sigma = 4, 10, 0.4
     for name, entries in NAMED.items():
         plan = resolve(name, Shape(2, 2))
@@ -159,7 +159,7 @@ def minimiser_finds_value_maps(factor: float) -> bool:
     kind="exact",
 )
 def attained_by(plans: Mapping[str, bool]) -> bool:
-    """At d = 1, 2 and 3 and every rank, 0 among them."""
+    """Check d = 1, 2 and 3 at every rank, including 0."""
     for name, attained in plans.items():
         plan = resolve(name, Shape(2, 2))
         for d, rank in TASKS:
@@ -170,7 +170,7 @@ def attained_by(plans: Mapping[str, bool]) -> bool:
 
 
 def _numbered(heads: Heads) -> Heads:
-    """The same heads, the matrices that they share numbered: plans that differ in names only have one toy."""
+    """Return the same heads with shared matrices numbered: plans that differ in names only have one toy."""
     readouts, keys = (shares(heads, label)[1] for label in ("readout", "key"))
     return tuple(replace(head, readout=w, key=k) for head, w, k in zip(heads, readouts, keys, strict=True))
 
@@ -228,7 +228,7 @@ SVFORMER_INFIMUM = Claim(
     kind="exact",
 )
 def svformer_excess(power: int) -> bool:
-    """A = beta (I_a 0), W = lambda / beta^2 I: the excess is lambda^2 a n (n + d + 1) / beta^power."""
+    """Compare the excess at A = beta (I_a 0), W = lambda / beta^2 I with lambda^2 a n (n + d + 1) / beta^power."""
     beta = Fraction(5, 2)
     for d, n, sigma in RATIONAL_TASKS:
         lam = Fraction(1) / (n + d + 1 + sigma**2)
@@ -242,7 +242,7 @@ def svformer_excess(power: int) -> bool:
 
 
 def _eyes(d: int, a: int) -> tuple[Array, Array, Array]:
-    """I (d, d), its first a rows, and no rows of B, in fractions."""
+    """Return I (d, d), its first a rows, and an empty B, in fractions."""
     eye = np.eye(d, dtype=int).astype(object) + Fraction(0)
     return eye, eye[:a], np.zeros((d - a, d), dtype=object) + Fraction(0)
 
@@ -264,9 +264,12 @@ SVFORMER_INFIMUM.check(
     kind="exact",
 )
 def svformer_attains_nowhere(antisymmetric: bool) -> bool:
-    """The proof's linear system has no solution, for any number of heads; exact, d = 1..3, all ranks, random A.
+    """Show that the proof's linear system has no solution for any number of heads.
 
-    Unknown is tau_{ijkl} for each i and l, antisymmetric in j, k; asked is sum_{k <= a} tau_jk A_km = delta_ij Pi'_ml.
+    This is exact, for d = 1..3, all ranks and random A.
+
+    The unknowns are tau_{ijkl} for each i and l, antisymmetric in j, k; required is sum_{k <= a} tau_jk A_km = delta_ij
+    Pi'_ml.
     """
     rng = np.random.default_rng(5)
     for d in (1, 2, 3):
@@ -311,7 +314,7 @@ WORTH = Claim(
     kind="exact",
 )
 def vanilla_has_entries(entries: Callable[[int, int], int]) -> bool:
-    """By matrix ranks, of random whole numbers; a read-in of w < d rows stands before A and B."""
+    """Compare with ranks of random whole matrices; a read-in of w < d rows stands before A and B."""
     rng = np.random.default_rng(0)
     for d in (1, 2, 3, 4):
         for w in range(1, 2 * d + 3):
@@ -355,7 +358,7 @@ def reaching_back_is_worth(factor: Callable[[int, int], float]) -> bool:
     kind="exact",
 )
 def whole_widths_are_whole(entries: Callable[[int], int]) -> bool:
-    """No rounding of a logarithm is in it."""
+    """Check that whole widths come out whole, without a logarithm's rounding."""
     return all(worth.equal_width(d, entries(w)) == w for d in range(1, 10) for w in range(2, 2 * d + 1))
 
 
@@ -374,7 +377,7 @@ def _as_it_is(x: float) -> float:
     wrong="a line in the width itself",
 )
 def raw_keys_are_worth(scale: Callable[[float], float]) -> bool:
-    """The line is drawn here, by numpy, from vanilla's entries at widths 1 to 2d."""
+    """Compare with the line through vanilla's entries at widths 1 to 2d, recomputed here with numpy."""
     for d in (2, 3):
         widths = range(1, 2 * d + 1)
         counts = [min(w * w // 4, d * d) for w in widths]

@@ -1,4 +1,4 @@
-"""What is trained on the ladder: continuations up the rungs, and single trainings from random weights."""
+"""Trainings of the ladder: continuations up the rungs, and single trainings from random weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FINELY = 8  # times as many prompts score what is reached where no lead is expec
 
 
 def measured(config: Config, seeds: int, run: RunFolder) -> Json:
-    """Return what is reached, by task and rung and by width, and what single trainings find, by rung and width."""
+    """Return the shares reached, by task and rung and by width, and those of single trainings, by rung and width."""
     reached, wider, records = dict[str, Json](), dict[str, Json](), list[Json]()
     for task in config.tasks:
         reached[task.key], some = _reached(task, task.d, config, run)
@@ -97,7 +97,7 @@ class Climb:
 
 
 def _reached(task: Setting, width: int, config: Config, run: RunFolder) -> tuple[Json, list[Json]]:
-    """Return shares and learning rates by rung and arm, a number a seed, and what is known of the trainings.
+    """Return shares and learning rates by rung and arm, one number per seed, and the trainings' records.
 
     Arms that no stack can hold are left out.
     """
@@ -221,7 +221,7 @@ def _take_over(model: Decoder, weights: Mapping[str, Sequence[float]]) -> None:
 
 
 def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list[Json]]:
-    """Return one training a seed, by rung at width d, then by width on the last rung: shares after both lengths."""
+    """Return shares after both lengths of one training per seed: by rung at width d, then by width on the last rung."""
     task, names, long = config.task, config.names(config.task), config.lengths[-1]
     places = {f"{rung}, width d": (rung, task, task.d) for rung in RUNGS}
     places |= {f"{LAST}, width {factor} d": (LAST, task, factor * task.d) for factor in config.widths}

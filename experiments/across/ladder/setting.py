@@ -30,7 +30,7 @@ CONVERGED = 0.02  # of the signal: the most that twice the steps may add
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained.
+    """The trainings of a ladder and their sizes.
 
     Attributes:
         task: at which everything is asked.

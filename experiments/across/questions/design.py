@@ -1,8 +1,8 @@
-"""What does a lower loss cost, and does it last?  Step time, cache, combinations, QK-norm, another optimiser.
+"""The question of cost: which variants buy loss cheaply, and whether the gain outlasts QK-norm and another optimiser.
 
-Variants that a designer chooses among, on the same text from the same initial weights, each at its own learning rate:
-their losses beside the time of a training step and the cache of a token; two combinations beside their parts; and three
-of the variants once more with normed queries and keys, and under Muon.
+Variants that a designer chooses among are trained on the same text from the same initial weights, each at its own
+learning rate.  Their losses stand beside the time of a training step and the cache per token, two combinations beside
+their parts, and three of the variants again with normed queries and keys, and under Muon.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ENDS = "resformer.fig-14"
 
 
 class Design(Signs):
-    """What a designer asks."""
+    """The designer's question: the loss that a variant buys, and its cost."""
 
     name = "text-design"
     title = "Which variant buys loss most cheaply, and does the gain outlast QK-norm and Muon?"

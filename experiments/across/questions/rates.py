@@ -1,8 +1,8 @@
-"""Which learning rate is best for which variant?  The table that a practitioner lacks.
+"""The question of learning rates: the best rate for each variant, as a table for practitioners.
 
-Every arm of the campaign's questions at three rates, at the smallest width; where a parabola through its losses is
-lowest, with its error over seeds.  Two arms are also trained at the next width, as rates are assumed to fall with the
-root of the width.
+Every arm of the campaign's questions is trained at three rates, at the smallest width.  Its best rate is the minimum of
+a parabola through its losses, with an error over seeds.  Two arms are also trained at the next width, as rates are
+assumed to fall with the root of the width.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Rates(Question):
 
 
 def by_width(measurement: Json) -> dict[int, dict[str, dict[float, list[float | None]]]]:
-    """Return held-out losses at the last length by width, arm and rate, one a seed, the same seeds at every rate."""
+    """Return held-out losses at the last length by width, arm and rate, one per seed, the same seeds at every rate."""
     groups = list(measurement["groups"].values())
     tables: dict[int, dict[str, dict[float, list[float | None]]]] = {}
     for width in dict.fromkeys(group["width"] for group in groups):

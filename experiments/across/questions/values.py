@@ -1,4 +1,4 @@
-"""Does reaching back for values help at 20 tokens per parameter?  What is carried from layer 1, and with which weight.
+"""The question of values: whether reaching back for values, keys or queries lowers the loss at 20 tokens per parameter.
 
 Decoders that differ in what later layers take from earlier ones (values, keys, queries), on the same text from the
 same initial weights.  Each ends at its own learning rate; gains before that are shown at two rates common to all.
@@ -44,7 +44,7 @@ TIE = 0.01  # of the signal: toys that differ by less are a tie, of which nothin
 
 
 class Values(Signs):
-    """What later layers take from layer 1."""
+    """The question about what later layers take from layer 1."""
 
     name = "text-values"
     title = "Does reaching back for values, keys or queries lower the loss on text?"
