@@ -56,7 +56,7 @@ def growing(
 
 
 def reads(model: Decoder, inputs: Tensor) -> list[Tensor]:
-    """What every sublayer reads, and the last norm, (batch, T, d_model)."""
+    """Return what every sublayer and the last norm read, each (batch, T, d_model)."""
     import torch
 
     from icl.probes.recording import reading
@@ -68,15 +68,17 @@ def reads(model: Decoder, inputs: Tensor) -> list[Tensor]:
 
 
 def read_norms(model: Decoder) -> list[float]:
-    """The norms of all reads of one token, the last one's too; tokens are numbers."""
+    """Return the norms of all reads of one token, the last one included; tokens are numbers."""
     import torch
 
     return [float(h.norm()) for h in reads(model, torch.zeros(1, 1, dtype=torch.long))]
 
 
 def read_squares(config: Architecture, plan: Plan, seed: int, std: float, *, scale_outputs: bool) -> list[float]:
-    """At every read of a decoder with random weights, the square of its gradient's norm through its sublayer alone, for
-    a loss that is linear in the scores; every token of the vocabulary stands alone."""
+    """Return, by read of a decoder with random weights, the squared norm of its gradient through its sublayer alone.
+
+    The loss is linear in the scores; every token of the vocabulary stands alone.
+    """
     import torch
 
     from icl.models.decoder import Decoder

@@ -1,4 +1,4 @@
-"""What the paper of Attention Residuals prints of losses, fits and downstream results."""
+"""Printed numbers of the paper of Attention Residuals: losses, fits and downstream results."""
 
 from __future__ import annotations
 

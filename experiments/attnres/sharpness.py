@@ -1,4 +1,4 @@
-"""How sharp the bounds on sublayers' outputs are for given weights: typical, largest found, bound."""
+"""The sharpness of bounds on sublayers' outputs for given weights: typical, largest found, bound."""
 
 from __future__ import annotations
 
@@ -33,14 +33,19 @@ class Sharpness:
 
     @property
     def share(self) -> float:
-        """What of the bound was found: 1 if it is attained."""
+        """The share of the bound that was found: 1 if it is attained."""
         return self.largest / self.bound
 
 
 def sharpness(weights: Weights, *, starts: int = 200, steps: int = 100, draws: int = 200, seed: int = 0) -> Sharpness:
-    """Of weights as `icl.probes.magnitude.sublayer_weights` gives them, GELU where there is no gate.
+    """Measure how sharp the bounds on a sublayer's output are for its weights.
 
-    starts, steps: of the ascents; draws: of random inputs.
+    Args:
+        weights: as `icl.probes.magnitude.sublayer_weights` gives them; GELU where there is no gate.
+        starts: of the ascents.
+        steps: of each ascent.
+        draws: random inputs.
+        seed: of the starts and inputs.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Claims on how hidden states grow with depth where sublayers start with a norm, and on the share of an output."""
+"""Claims on the growth of hidden states with depth where sublayers start with a norm, and on an output's share."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def decoders_attain(laws: Mapping[str, Callable[[int], float]]) -> Conditions:
     wrong="bounds are attained whatever the eps",
 )
 def bounds_hold_with_eps(eps: float) -> Conditions:
-    """By more than a ten-thousandth; at eps = 0 they are, to CLOSE."""
+    """Check that no bound is exceeded, and that all but the embedding's are missed by more than a ten-thousandth.
+
+    At eps = 0 they are attained, to CLOSE.
+    """
     from experiments.attnres.networks import growing, read_norms
 
     for name in LAWS:
@@ -105,7 +108,7 @@ def bounds_hold_with_eps(eps: float) -> Conditions:
     wrong="Full keeps the size of one output",
 )
 def orthogonal_outputs(exponents: Mapping[str, float]) -> Conditions:
-    """Read l grows as (l + 1) to this power."""
+    """Check that read l grows as (l + 1) to this power."""
     import torch
 
     from icl.models.decoder import Decoder
@@ -170,7 +173,7 @@ def postnorm_is_bounded(range_of: Callable[[Any], tuple[float, float]]) -> bool:
     wrong="the length of the gains, and no least length",
 )
 def postnorm_attains(range_of: Callable[[Any], tuple[float, float]]) -> Conditions:
-    """A decoder has no such norm.  Sublayer x -> 5 e u^T x - x, u along x and e an axis, turns every sum to e."""
+    """Check x -> 5 e u^T x - x, u along x and e an axis, which turns all sums to e; no decoder has such a norm."""
     gain = np.array([0.5, -2.0, 1.0])
     for axis, expected in zip((np.argmin(abs(gain)), np.argmax(abs(gain))), range_of(gain), strict=True):
         x = np.array([0.3, -0.2, 0.9])
@@ -181,7 +184,7 @@ def postnorm_attains(range_of: Callable[[Any], tuple[float, float]]) -> Conditio
 
 
 def _of_averages(row: Any, layers: int) -> Any:
-    """The largest last read of averages whose rows add up to `row`: an embedding of norm 3, outputs of norm 1."""
+    """Return the largest last read of averages whose rows sum to `row`: an embedding of norm 3, outputs of norm 1."""
     return max(row * 5, 3 * row**layers + 2 * sum(row**n for n in range(1, layers + 1)))
 
 
@@ -192,7 +195,7 @@ def _of_averages(row: Any, layers: int) -> Any:
     wrong="linear, whatever the weights",
 )
 def averaging_decoders_attain(law: Callable[[float, int], float]) -> Conditions:
-    """All weight on one result, the newest or layer 1's, of an embedding of norm 3 and outputs of norm 1."""
+    """Check decoders with all weight on the newest result or layer 1's: an embedding of norm 3, outputs of norm 1."""
     import torch
 
     from experiments.attnres.networks import growing, read_norms
@@ -219,7 +222,7 @@ def averaging_decoders_attain(law: Callable[[float, int], float]) -> Conditions:
     kind="exact",
 )
 def averages_grow(law: Callable[[Fraction, int], Fraction]) -> Conditions:
-    """All weight on one result, the newest or layer 1's; the mean over all results grows like a harmonic sum."""
+    """Check all weight on one result, the newest or layer 1's; the mean over all results grows like a harmonic sum."""
     for row in (Fraction(1, 2), Fraction(1), Fraction(2)):
         for layers in (1, 2, 5):
             attained = []
@@ -261,7 +264,7 @@ SOURCES = ([1, 1], [1, 1, 1, 1], [1, 3, 3, 2], [1, 3, 3, 1], [5])
     others={"orthogonal outputs' norms have 1 / (l + 1), too": (1.0, 1.0)},
 )
 def equal_outputs(exponents: tuple[float, float]) -> Conditions:
-    """Shares as powers of 1 / (l + 1): of projections in both cases, of norms where outputs are orthogonal."""
+    """Check shares as powers of 1 / (l + 1): of projections in both cases, of norms where outputs are orthogonal."""
     for k in (2, 5, 9):
         orthogonal, aligned, ones = 3 * np.eye(k), np.tile(np.eye(k)[0], (k, 1)), [1.0] * k
         projections = [*projection_shares(ones, orthogonal), *projection_shares(ones, aligned)]
@@ -277,7 +280,7 @@ def _of_floors(counts: list[int], source: int, query: float, d: int) -> tuple[fl
 
 
 def _of_weights(counts: list[int], source: int, query: float, d: int) -> tuple[float, float]:
-    """Of a block's outputs together."""
+    """Return the smallest and largest joint weight of one block's outputs under a query of this length."""
     others, z = sum(counts) - counts[source], query * sqrt(d)
     return 1 / (1 + others * exp(2 * z)), 1 / (1 + others * exp(-2 * z))
 
@@ -290,7 +293,7 @@ def _of_weights(counts: list[int], source: int, query: float, d: int) -> tuple[f
     others={"what is left when all other weights are at their floors": _of_floors},
 )
 def shares_range(range_of: Callable[[list[int], int, float, int], tuple[float, float]]) -> Conditions:
-    """No share leaves the range, and both ends are attained."""
+    """Check that no share leaves the range, and that both ends are attained."""
     from scipy.special import softmax
 
     rng, d = np.random.default_rng(0), 3
@@ -318,7 +321,7 @@ def shares_range(range_of: Callable[[list[int], int, float, int], tuple[float, f
     others={"as in a finished block, in one just begun as well": lambda length, place: 1 / length},
 )
 def blocks_dilute(law: Callable[[int, int], float]) -> Conditions:
-    """law: in blocks of this length, of which this many outputs are there; the embedding's is 1."""
+    """Check an output's share under blocks; law: takes the block length and the outputs there; the embedding's is 1."""
     for layers in (4, 8, 32):
         config, length = replace(CONFIG, n_layers=layers), layers // 2
         for after, sources in enumerate(depth_reads(config, resolve("attnres-block:blocks=4", config.shape))):
@@ -345,7 +348,7 @@ def decoders_start_diluted(query: float) -> Conditions:
 
 
 def _shares(name: str, found: Gradients) -> list[Array]:
-    """Of the newest token; the coefficients of the start have to make what is read."""
+    """Return each read's shares for the newest token; NaN where the start's coefficients do not make what is read."""
     outputs, reads = ([x[-1, -1].numpy() for x in part] for part in (found.outputs, found.reads))
     rows = start_matrix(CONFIG, resolve(name, CONFIG.shape))
     shares = []
@@ -363,7 +366,10 @@ def _shares(name: str, found: Gradients) -> list[Array]:
     wrong="any length",
 )
 def lengths_needed(law: Callable[[int], float]) -> Conditions:
-    """In units of 1 / sqrt d; then one source along the query and the others against it have equal sums of weights."""
+    """Check the lengths in units of 1 / sqrt d.
+
+    There, one source along the query and the others against it have equal sums of weights.
+    """
     for k in (3, 10, 1000):
         length = query_for_weight(k, 0.5, 16)
         z = length * sqrt(16)

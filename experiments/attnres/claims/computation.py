@@ -29,7 +29,7 @@ SIZE = 4
 
 
 def problem(count: int, scale: float = 1.0) -> tuple[Array, list[Sublayer], Array]:
-    """Embedding, sublayers and queries of width 3, with a last read."""
+    """Return an embedding, sublayers and queries of width 3, with a last read."""
     rng = np.random.default_rng(count)
     matrices = rng.standard_normal((count, 3, 3))
     sublayers: list[Sublayer] = [lambda h, m=m: m @ np.tanh(h) for m in matrices]  # type: ignore[misc]
@@ -37,14 +37,14 @@ def problem(count: int, scale: float = 1.0) -> tuple[Array, list[Sublayer], Arra
 
 
 def softmax_of(query: Array, values: Array) -> tuple[Array, float]:
-    """The read of these sources, and the log of its mass, written out."""
+    """Return the read of these sources and the log of its mass, computed directly."""
     logits = values @ query / np.sqrt((values**2).mean(axis=1))
     shares = np.exp(logits - logits.max())
     return shares @ values / shares.sum(), float(logits.max() + np.log(shares.sum()))
 
 
 def direct(block: int, embedding: Array, sublayers: list[Sublayer], queries: Array) -> list[Array]:
-    """What sublayers read, and the last read, with one softmax each over the embedding and sums of blocks."""
+    """Return all sublayers' reads and the last one, with one softmax each over the embedding and sums of blocks."""
     outputs, inputs = [embedding], []
     for i, query in enumerate(queries):
         starts = range(1, i + 1, block)
@@ -241,7 +241,7 @@ def least_to_most(names: Sequence[str]) -> bool:
     others={"Full costs as little as Block": {"attnres-block:blocks=8": (0.0012, 0.0006), "attnres": (0.0012, 0.0006)}},
 )
 def beside_the_rest(shares: Mapping[str, tuple[float, float]]) -> Conditions:
-    """A layer has 12 d^2 weights, and attends over one token by 4 d; a source takes 4 d FLOPs."""
+    """Compare shares: a layer has 12 d^2 weights, attention over one token takes 4 d FLOPs, a source 4 d FLOPs."""
     d, layers = 1536, 64
     config = llama(d_model=d, n_heads=24, n_layers=layers, d_ff=4096, vocab=1, context=1)
     weights = layers * 12 * d**2
@@ -370,7 +370,7 @@ def matrix_of_sources(each: Fraction) -> bool:
     wrong="as if its sources were outputs",
 )
 def averages_are() -> list[list[Fraction]]:
-    """Y0 = 2 X0, X1 = Y0 + o1, Y1 = X0 + 3 X1, X2 = Y1 + o2, Y2 = 5 X1 + X2."""
+    """Return the coefficients of Y0 = 2 X0, X1 = Y0 + o1, Y1 = X0 + 3 X1, X2 = Y1 + o2, Y2 = 5 X1 + X2."""
     return mixing.of_averages([[2], [1, 3], [0, 5, 1]])
 
 
@@ -433,7 +433,7 @@ PSEUDO_CODE = Claim(
 
 
 def of_plan(layers: int, size: int) -> list[list[Counter[int]]]:
-    """Of all sublayers, without the last read."""
+    """Return the sources of every sublayer's read, without the last read."""
     reads = reads_of(f"attnres-block:size={size}", layers)[:-1]
     return [[Counter(source) for source in sources] for sources in reads]
 

@@ -74,7 +74,7 @@ def as_prenorm(query: float) -> Conditions:
     others={"reads get PreNorm's gradients": 0},
 )
 def reads_get_more(power: int) -> Conditions:
-    """PreNorm's times the number of sources to this power, and orthogonal to what is read."""
+    """Compare with PreNorm's gradients times the number of sources to this power, orthogonal to what is read."""
     prenorm = measured("vanilla")
     for name in RULES:
         found, factors = measured(name), read_factor(CONFIG, resolve(name, CONFIG.shape))
@@ -91,7 +91,7 @@ def reads_get_more(power: int) -> Conditions:
     others={"the same eps": 0.0},
 )
 def eps_counts(power: float) -> bool:
-    """Read l + 1 of Full is PreNorm's whose eps is (l + 1)^power times as much."""
+    """Compare read l + 1 of Full with PreNorm's where eps is (l + 1)^power times as large."""
     config = replace(CONFIG, norm_eps=0.01)
     found, prenorm = measured("attnres", config), measured("vanilla", config, powers=power)
     return all(_same(found.of_parameters[p], g) for p, g in prenorm.of_parameters.items())
@@ -134,7 +134,7 @@ def less_even(by_std: dict[float, bool]) -> bool:
     wrong="Full is more even however streams grow",
 )
 def more_even_beyond(least: float) -> Conditions:
-    """The gradient of u . x / ||x|| at streams and at means, as a power of the read's number."""
+    """Check the gradient of u . x / ||x|| at streams and at means, as a power of the read's number."""
     numbers, (along, u) = np.arange(1, 9), np.eye(2)
 
     def gradient(x: Any) -> float:
@@ -262,7 +262,7 @@ def sends_back(chi: Callable[..., float]) -> Conditions:
 
 
 def _even_product(config: Architecture, plan: Plan, std: float, *, scale_outputs: bool) -> list[float]:
-    """As if ||h_l|| ||b_l|| were the same at all reads."""
+    """Return squared gradients by read as if ||h_l|| ||b_l|| were the same at all reads."""
     streams = np.cumsum(initial_outputs(config, plan, std, scale_outputs=scale_outputs))
     return [float(k**2 * streams[-1] / s) for k, s in zip(read_factor(config, plan), streams, strict=True)]
 
@@ -310,7 +310,7 @@ def by_hand(left: float) -> Conditions:
     wrong="the norm takes nothing away",
 )
 def by_recursion(left: Callable[[int], float]) -> Conditions:
-    """A sublayer sends its read left chi times its output over the stream, of the gradient of all that comes after."""
+    """Compare with a recursion: a sublayer's read gets left chi times output over stream of the later gradient."""
     many = replace(WIDE, d_model=4096, n_layers=400, d_ff=0)
     for config, std in ((many, 1 / 64), (WIDE, 0.1), (replace(WIDE, d_model=128, d_ff=256), 0.1)):
         d = config.d_model
@@ -334,7 +334,7 @@ def by_recursion(left: Callable[[int], float]) -> Conditions:
     wrong="PreNorm falls as its stream grows",
 )
 def exponents(expected: tuple[float, float]) -> bool:
-    """Attention alone, so that chi is 1; over the reads from the fifth of 400 on, where the embedding is forgotten."""
+    """Check attention alone, so that chi is 1, over reads 5 to 400, where the embedding no longer matters."""
     config = replace(WIDE, d_model=4096, n_layers=400, d_ff=0)
     numbers = np.log(np.arange(5, 401))
     for name, exponent in zip(("vanilla", "attnres"), expected, strict=True):
@@ -389,7 +389,7 @@ def exponents_of_powers(law: Callable[[float], tuple[float, float]]) -> Conditio
 
 
 def _through_linear_maps(outputs: Any, d: int, seed: int) -> Any:
-    """Squares of reads' gradients in a PreNorm network of random linear maps whose outputs have these mean squares."""
+    """Return squares of reads' gradients in a PreNorm network of random linear maps with these mean squared outputs."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(d)
     streams, maps = [x * sqrt(outputs[0]) / np.linalg.norm(x)], []
@@ -416,7 +416,10 @@ def _through_linear_maps(outputs: Any, d: int, seed: int) -> Any:
     wrong="where outputs are together as large as the embedding",
 )
 def more_even_from(total: float) -> bool:
-    """Of deviations of the logarithm; attention alone puts out (d std)^2 times the embedding's square."""
+    """Compare standard deviations of log gradients on both sides of `total`.
+
+    Attention alone puts out (d std)^2 times the embedding's square.
+    """
     config = replace(WIDE, d_model=4096, n_layers=24, d_ff=0)
 
     def spread(name: str, all_outputs: float) -> float:
@@ -445,7 +448,7 @@ def more_even_in_many(total_for: Callable[[float], float]) -> Conditions:
 
 
 def _reads(config: Architecture, name: str, std: float) -> Any:
-    """Mean squares of reads' gradients, over decoders."""
+    """Return mean squares of reads' gradients, over decoders."""
     from experiments.attnres.networks import read_squares
 
     plan = resolve(name, config.shape)

@@ -1,4 +1,4 @@
-"""Claims on how large sublayers' outputs and reads are at random weights."""
+"""Claims on the sizes of sublayers' outputs and reads at random weights."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ INITIAL = Claim(
     wrong="a normed vector's square is half its width",
 )
 def reads_by_hand(square: float) -> Conditions:
-    """square: the mean square of a normed vector's numbers."""
+    """Compute reads by hand; square: the mean square of a normed vector's numbers."""
     for std in (0.3, 0.6):
         for gated in (True, False):
             yield _by_hand(replace(SIZES, n_layers=1, gated=gated), square, std)
@@ -112,7 +112,7 @@ def initial_decoders(scaled: bool) -> Conditions:
     others={"PreNorm's grows as the square root of the depth": {"vanilla": 4.0, "attnres": (9 / 129) ** 2}},
 )
 def deep_and_shallow(ratios: Mapping[str, float]) -> bool:
-    """Mean squares of the last read, of 64 layers over that of 4."""
+    """Compare mean squares of the last read at 64 layers with those at 4, as ratios."""
 
     def last(name: str, layers: int) -> float:
         config = llama(d_model=64, n_heads=4, n_layers=layers, d_ff=128, vocab=8, context=2)
@@ -202,7 +202,7 @@ TYPICAL = Claim(
 
 
 def _near(samples: Array, mean: float) -> bool:
-    """Within ERRORS standard errors, which are small beside the mean."""
+    """Return whether samples' mean is within ERRORS standard errors, which are small beside it."""
     error = float(samples.std(ddof=1)) / math.sqrt(len(samples))
     return error < 0.1 * mean and abs(float(samples.mean()) - mean) <= ERRORS * error
 
@@ -221,7 +221,7 @@ def _inner(kind: str, a: Array, b: Array) -> Array:
     kind="sampled",
 )
 def feed_forwards_are_typical(square: Callable[..., float]) -> Conditions:
-    """Mean squares, as d d_ff written^2 times `square`, and as theory has them."""
+    """Compare mean squares with d d_ff written^2 times `square`, and with theory's."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -246,7 +246,7 @@ def feed_forwards_are_typical(square: Callable[..., float]) -> Conditions:
     kind="sampled",
 )
 def attention_is_typical(power: int) -> Conditions:
-    """The share is the sum of weights to this power."""
+    """Check that the share is the sum of weights to this power."""
     import numpy as np
 
     rng = np.random.default_rng(1)
@@ -269,7 +269,7 @@ def attention_is_typical(power: int) -> Conditions:
     wrong="the spread of z^2 alone, without that of what writes it",
 )
 def one_number_by_quadrature(moments: tuple[float, float]) -> Conditions:
-    """At d = d_ff = 1 the output is k z with E k^4 = moments[0], E k^2 = moments[1] in units of `written`."""
+    """Compare at d = d_ff = 1, where the output is k z: E k^4, E k^2 = moments, in units of `written`."""
     import numpy as np
 
     points, weights = np.polynomial.hermite_e.hermegauss(300)
@@ -299,7 +299,7 @@ def one_number_by_quadrature(moments: tuple[float, float]) -> Conditions:
     kind="sampled",
 )
 def streams_add_squares(power: int) -> Conditions:
-    """The stream's norm to this power is the embedding's and the outputs' norms to this power, added up."""
+    """Check that norms add up to this power: the stream's from the embedding's and the outputs'."""
     import numpy as np
 
     rng = np.random.default_rng(2)

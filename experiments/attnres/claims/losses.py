@@ -145,7 +145,7 @@ RECOVERED.row(
 
 
 def gains() -> dict[str, Fraction]:
-    """Of Block over the baseline, in points, by benchmark."""
+    """Return Block's gain over the baseline by benchmark, in points."""
     return {name: Fraction(block) - Fraction(base) for name, (base, block) in DOWNSTREAM.items()}
 
 

@@ -59,7 +59,7 @@ ZERO_QUERY = Claim(
 
 
 def pair(rule: str, eps: float, norm: Literal["rms", "layer"] = "rms") -> tuple[Decoder, Decoder]:
-    """A decoder with zero queries and a PreNorm one, the same weights otherwise."""
+    """Return a decoder with zero queries and a PreNorm one, with the same weights otherwise."""
     from icl.models.decoder import Decoder
 
     config = replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocab=16, context=4), norm_eps=eps, norm=norm)
@@ -79,7 +79,7 @@ def answer(model: Decoder) -> Tensor:
 
 
 def agree(one: Decoder, other: Decoder) -> bool:
-    """In answers and in the gradients of all weights that both have."""
+    """Return whether two models agree in answers and in the gradients of all weights that both have."""
     answers = [answer(model) for model in (one, other)]
     for result in answers:
         result.square().mean().backward()
@@ -233,7 +233,7 @@ def distances_under_layer_norm(centred: Callable[[Tensor], Tensor]) -> Condition
 def _apart(
     model: Decoder, prenorm: Decoder, centred: Callable[[Tensor], Tensor]
 ) -> tuple[list[float], list[float], list[float]]:
-    """How far reads are from the PreNorm network's, the smallest mean squares of its tokens, and its slopes."""
+    """Return reads' largest distances from the PreNorm network's, its smallest mean squares, and its slopes."""
     from experiments.attnres.networks import reads
     from icl.probes.magnitude import sublayer_weights
 
@@ -298,7 +298,7 @@ def outputs_move_no_faster(factor: float) -> Conditions:
         def attention(
             u: Array, of: tuple[Array, ...] = (query, key, value, output), gain: Array = gain, w: int = w
         ) -> Array:
-            """Of the last token."""
+            """Return the attention's output at the last token."""
             u = u * gain
             logits = [u @ k.T @ (q @ u[-1]) / w**0.5 for q, k in zip(of[0], of[1], strict=True)]
             shares = [np.exp(x - x.max()) / np.exp(x - x.max()).sum() for x in logits]
@@ -329,7 +329,7 @@ def outputs_move_no_faster(factor: float) -> Conditions:
 
 
 def _random(heads: int, w: int, d: int) -> tuple[Array, ...]:
-    """gate, up, down of seven units; gain; query, key, value, output."""
+    """Return random weights: gate, up, down of seven units; gain; query, key, value, output."""
     rng = np.random.default_rng(heads + w + d)
     units = [rng.standard_normal(shape) for shape in ((7, d), (7, d), (d, 7))]
     of_heads = [rng.standard_normal(shape) for shape in ((heads, w, d),) * 3 + ((heads, d, w),)]
@@ -341,7 +341,7 @@ def _lengths(rows: Array) -> Sequence[float]:
 
 
 def _largest(matrix: Array) -> float:
-    """Singular value."""
+    """Return the largest singular value."""
     return float(np.linalg.eigvalsh(matrix @ matrix.T)[-1]) ** 0.5
 
 

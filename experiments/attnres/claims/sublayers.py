@@ -1,4 +1,4 @@
-"""Claims on how large a sublayer's output can be."""
+"""Claims on upper bounds of a sublayer's output."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _random_attention(d: int, heads: int, width: int, std: float, seed: int) -> 
     kind="descent",
 )
 def attentions_stay_below(factor: float) -> Conditions:
-    """Outputs of softmax attention over two tokens with random logits, and of heads that see what they like best."""
+    """Check softmax attention over two tokens with random logits, and heads that attend to their best token."""
     import numpy as np
 
     from experiments.attnres.sharpness import attention_output
@@ -79,7 +79,7 @@ def attentions_stay_below(factor: float) -> Conditions:
     wrong="a normed vector has length 1",
 )
 def one_head_attains(power: float) -> Conditions:
-    """The bound is d^power ||W||, W = O V diag(gain)."""
+    """Check that the bound is d^power ||W||, W = O V diag(gain)."""
     import numpy as np
 
     for d, width, seed in ((1, 1, 0), (5, 2, 1), (8, 8, 2)):
@@ -97,7 +97,7 @@ def one_head_attains(power: float) -> Conditions:
     wrong="what is attained is always the bound",
 )
 def heads_on_a_circle(closed: tuple[object, object]) -> Conditions:
-    """Over sqrt d: the bound, and what is attained."""
+    """Compare the bound and what is attained, both over sqrt d, with closed forms."""
     import numpy as np
 
     bound, attained = closed
@@ -123,7 +123,7 @@ def heads_on_a_circle(closed: tuple[object, object]) -> Conditions:
     wrong="the bound is always attained",
 )
 def within_the_ratio(ratio: float) -> Conditions:
-    """And of sublayers whose heads are even over a half circle, which leave a gap."""
+    """Check random sublayers, and heads spread evenly over a half circle, which leave a gap."""
     import numpy as np
 
     cases = [
@@ -171,7 +171,7 @@ QUARTIC = Claim(
 
 
 def _random_feed_forward(d: int, inner: int, std: float, seed: int) -> tuple[Array, Array, Array, Array]:
-    """Gate, up, down, gain."""
+    """Return random gate, up, down and gain."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -194,7 +194,7 @@ def _bound(kind: str, gate: Array, up: Array, down: Array, gain: Array) -> float
 
 
 def _below(kinds: tuple[str, ...], bound_of: Callable[..., float], factor: float) -> bool:
-    """10,000 random inputs and 200 ascents keep below `factor` times the bounds."""
+    """Check that 10,000 random inputs and 200 ascents stay below `factor` times the bounds."""
     from experiments.attnres.sharpness import feed_forward_output
     from icl.probes.ascent import ascend
     from icl.probes.magnitude import FeedForwardWeights
@@ -250,7 +250,7 @@ def _attained(kind: str, up: Array, gate: Array, down: Array, u: Array) -> float
     wrong="a gate that is open, g = 1",
 )
 def orthogonal_numbers_attain(half: float) -> bool:
-    """The bound is the largest over numbers of ||k|| times (half + s) times what is gated, s = g(r) - 1/2."""
+    """Compare with the largest ||k|| times (half + s) times what is gated, s = g(r) - 1/2, over numbers."""
     return all(_orthogonal(kind, scale, half) for kind in KINDS for scale in (0.05, 0.5, 2.0))
 
 
@@ -282,7 +282,7 @@ def _orthogonal(kind: str, scale: float, half: float) -> bool:
     wrong="the largest number's own",
 )
 def aligned_numbers_attain(of: Callable[[list[float]], float]) -> Conditions:
-    """The bound is the sum of the numbers' own largest, and attained."""
+    """Check that the bound is the sum of the numbers' own maxima, and attained."""
     import numpy as np
 
     rng = np.random.default_rng(4)
@@ -305,7 +305,7 @@ def aligned_numbers_attain(of: Callable[[list[float]], float]) -> Conditions:
     wrong="a for the activation at a, where a/2 is nearer",
 )
 def small_weights(half: float) -> Conditions:
-    """Of K B in R^d, or of sum_i k_i M_i in R^d x symmetric matrices, times `half`."""
+    """Compare with `half` times the norm of K B in R^d, or of sum_i k_i M_i in R^d x symmetric matrices."""
     import numpy as np
 
     for d, inner in ((3, 8), (6, 20)):
@@ -333,7 +333,7 @@ def small_weights(half: float) -> Conditions:
     kind="descent",
 )
 def bound_is_the_least_eigenvalue(trace: float) -> bool:
-    """Without the trace term it is larger by 1 % or more."""
+    """Compare with the least eigenvalue bound; without the trace term it is larger by 1 % or more."""
     gate, up, down, gain = _random_feed_forward(12, 43, 0.3, 0)
     bound, simple = gated_bound(gate, up, down, gain), feed_forward_bound(gate, up, down, gain)
     least, without = (_least_quartic(gate * gain, up * gain, down, term) for term in (trace, None))
@@ -341,7 +341,7 @@ def bound_is_the_least_eigenvalue(trace: float) -> bool:
 
 
 def _least_quartic(gate: Array, up: Array, down: Array, trace: float | None) -> float:
-    """d times the root of the largest eigenvalue, the least over c and l; `trace` None: at l = 0."""
+    """Return d times the root of the largest eigenvalue, minimised over c and l; `trace` None: at l = 0."""
     import numpy as np
     from scipy.optimize import minimize
 
@@ -373,7 +373,7 @@ def _least_quartic(gate: Array, up: Array, down: Array, trace: float | None) -> 
     wrong="the Frobenius norm of M in place of its spectral norm, at a right angle",
 )
 def one_number_approaches(share: float) -> Conditions:
-    """The bound at angle psi is h d ||k|| ||a|| ||b|| (share + (1 - share) |cos psi|), and nearly attained."""
+    """Check that the bound at angle psi, h d ||k|| ||a|| ||b|| (share + (1 - share) |cos psi|), is nearly attained."""
     import numpy as np
 
     d = 4
@@ -399,7 +399,7 @@ def one_number_approaches(share: float) -> Conditions:
     wrong="the largest of either factor, at once",
 )
 def one_number_is_exact(rows: float) -> Conditions:
-    """With the number's two factors at u, or each at its own best u (rows = 2)."""
+    """Search with the number's two factors at one u (rows = 1), or each at its own best u (rows = 2)."""
     import numpy as np
 
     for seed in range(6):
@@ -420,7 +420,7 @@ def one_number_is_exact(rows: float) -> Conditions:
     wrong="a fifth more of the trace term, which then no longer vanishes there",
 )
 def multiple_of_zero_is_added(trace: float) -> Conditions:
-    """And the map is symmetric on symmetric matrices, so that its largest eigenvalue bounds the form."""
+    """Check also that the map is symmetric on symmetric matrices, so that its largest eigenvalue bounds the form."""
     import numpy as np
 
     rng = np.random.default_rng(6)

@@ -1,4 +1,4 @@
-"""Does a softmax over depth lower the loss on text, and what does it do to reads?  Attention Residuals, DenseFormer.
+"""The question of depth: whether a softmax over depth lowers the loss on text, and its effect on reads.
 
 PreNorm beside rules that read over earlier outputs, on the same text from the same initial weights, each at its own
 learning rate.  Queries over depth learn at a tenth of the rate of all else, but for one arm of Full.  From stored
@@ -28,7 +28,7 @@ GROWTH, EFFECTIVE = "growth", "effective"
 
 
 class Depth(Signs):
-    """What sublayers read over depth."""
+    """The question about what sublayers read over depth."""
 
     name = "text-depth"
     title = "Does reading over depth lower the loss on text, and are reads smaller and less diluted?"
