@@ -1,4 +1,4 @@
-"""What handing out a campaign's points costs: in processes and on a Ray cluster of this machine, against one process.
+"""The cost of handing out a campaign's points: in processes and on a local Ray cluster, against one process.
 
 A point is a fixed number of hashes, about POINT seconds of one core.  Each side computes the same points, and writes
 the same lines; so with as many workers as cores, and no overhead, a side is as many times as fast as there are cores.
@@ -27,7 +27,7 @@ SERIAL, PROCESSES, RAY = "one process (baseline)", "processes", "Ray"
 
 
 def run_campaign(workers: int, points: int = POINTS, seconds: float = POINT) -> Json:
-    """Seconds by side, and by how much more than a core's share of the baseline each takes.
+    """Return seconds by side, and how much more than a core's share of the baseline each takes.
 
     Raises UserError if Ray is not installed.
     """
@@ -70,7 +70,7 @@ def run_campaign(workers: int, points: int = POINTS, seconds: float = POINT) -> 
 
 
 def hashed(item: tuple[int, int], desk: Desk) -> Json:
-    """A point: so many hashes, from a start of its own."""
+    """Compute a point: so many hashes, from a start of its own."""
     start, count = item
     digest = _chain(str(start).encode(), count)
     desk.report(1.0)
@@ -84,7 +84,7 @@ def _chain(digest: bytes, count: int) -> bytes:
 
 
 def _hashes(seconds: float) -> int:
-    """That take so long here, on a core that has woken up and is not shared: at the fastest of several tries."""
+    """Return how many hashes take `seconds` on a core that has woken up and is not shared: the fastest of ten tries."""
     count, tries = 100_000, []
     for _ in range(10):
         began = time.perf_counter()

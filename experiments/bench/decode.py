@@ -1,6 +1,6 @@
-"""What a token costs when it is decoded: time over the tokens in the cache, beside vanilla's and beside transformers'.
+"""The cost of a decoded token: time over the tokens in the cache, beside vanilla's and beside transformers'.
 
-On a CPU of 8 layers, width 256, fp32; on a GPU of LLaMA-350M, bf16.  Not compiled.
+The model has 8 layers, width 256 and fp32 on a CPU; on a GPU it is LLaMA-350M in bf16.  Nothing is compiled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIZES = {"cpu": ((1, 128), (1, 4096), (8, 1024)), "cuda": ((1, 1024), (1, 16_384
 
 
 def bench_decode(options: argparse.Namespace) -> int:
-    """Run, print, write; 1 if a step gives another answer than a whole pass."""
+    """Run, print and write; return 1 if a step gives another answer than a whole pass."""
     from experiments.training.device import chosen_device
 
     device = chosen_device(options.device)
@@ -43,7 +43,7 @@ def bench_decode(options: argparse.Namespace) -> int:
 
 
 def decode(config: Architecture, device: str, variants: Sequence[str], sizes: Sequence[tuple[int, int]]) -> Json:
-    """By side: whether it gives the same answer, and by size bytes of the cache, seconds a token and ratios."""
+    """Return by side whether it gives the same answer, and by size the cache's bytes, seconds per token and ratios."""
     found = decode_times(config, device, variants, sizes)
     turns = {name: {size: x["turns"] for size, x in side["sizes"].items()} for name, side in found["sides"].items()}
     sides = {

@@ -1,8 +1,8 @@
-"""What attention over depth costs: a training step beside vanilla's, in two phases, as it is written and, where there
-is one, by a GPU's kernel; and the memory of each, beside what accounting says of the first.
+"""The cost of attention over depth: a training step beside vanilla's, and the memory that it keeps.
 
-On a CPU of 8 layers, width 256 and 256 tokens, fp32, not compiled; on a GPU of LLaMA-350M at 2,048 tokens, bf16,
-compiled.
+It is timed in two phases, as it is written and, where there is one, by a GPU's kernel; memory stands beside what
+accounting predicts for the first.  The model has 8 layers, width 256 and 256 tokens on a CPU, fp32, not compiled; on a
+GPU it is LLaMA-350M at 2,048 tokens, bf16, compiled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TIMED = {"cpu": 4, "cuda": 5}  # steps a turn
 
 
 def bench_depth(options: argparse.Namespace) -> int:
-    """Run, print, write; 1 if a path gives another answer."""
+    """Run, print and write; return 1 if a path gives another answer."""
     from experiments.training.device import chosen_device
 
     device = chosen_device(options.device)
@@ -56,7 +56,7 @@ def bench_depth(options: argparse.Namespace) -> int:
 
 
 def depth(config: Architecture, device: str, variants: Sequence[str], batch: int) -> Json:
-    """Ratios to vanilla's step and bytes kept, by side."""
+    """Return ratios to vanilla's step and bytes kept, by side."""
     fast = device == "cuda"
     recipe = Recipe(steps=1000, batch=batch, learning_rate=1e-4, precision="bf16" if fast else "fp32", compile=fast)
     of: dict[str, tuple[str, type[AttentionDepth] | None]] = {BASELINE: (BASELINE, None)}

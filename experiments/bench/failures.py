@@ -1,4 +1,4 @@
-"""How often to save where machines fail at random: what it costs, and the interval at which that is least.
+"""The interval at which to save where machines fail at random: what saving costs, and where that is least.
 
 A computation of W seconds saves after every `interval` seconds of work, at `cost` seconds each.  Failures come as a
 Poisson process of rate 1 / `mean`; after one it takes `restart` seconds, in which it can fail again, to be where the
@@ -17,12 +17,12 @@ from math import exp, expm1, sqrt
 
 
 def young(cost: float, mean: float) -> float:
-    """The interval, in seconds of work, at which least is lost, to first order in cost / mean."""
+    """Return the interval, in seconds of work, that loses least time, to first order in cost / mean."""
     return sqrt(2 * cost * mean)
 
 
 def best(cost: float, mean: float) -> float:
-    """The same exactly: the root of d/da log(rate) = 0, 1 - a / M = exp(-(a + c) / M), by Newton's steps."""
+    """Return the exact optimum: the root of d/da log(rate) = 0, 1 - a / M = exp(-(a + c) / M), by Newton's steps."""
     a = young(cost, mean)
     for _ in range(100):
         tail = exp(-(a + cost) / mean)
@@ -34,8 +34,10 @@ def best(cost: float, mean: float) -> float:
 
 
 def expected(work: float, interval: float, cost: float, mean: float, restart: float) -> float:
-    """Seconds until so much work is done and saved, on average, the first start not counted; work is cut into whole
-    intervals and a rest."""
+    """Return the mean seconds until so much work is done and saved, without the first start.
+
+    Work is cut into whole intervals and a rest.
+    """
     whole, rest = divmod(work, interval)
     grown = whole * expm1((interval + cost) / mean) + (expm1((rest + cost) / mean) if rest else 0.0)
     return mean * exp(restart / mean) * grown

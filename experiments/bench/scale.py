@@ -1,7 +1,7 @@
-"""What a campaign of models of a billion parameters takes: memory, speed, days, storage, failures; see SCALE.md.
+"""The needs of a campaign with models of a billion parameters: memory, speed, days, storage, failures; see SCALE.md.
 
 Nothing is measured here.  Counts are those of `theory.plans`; figures of machines are published ones, each with its
-source; how arms are handed out, and handed out again, is simulated against the scheduler itself
+source; handing out arms, and again after failures, is simulated against the scheduler itself
 (`experiments.bench.simulated`).
 """
 
@@ -56,16 +56,16 @@ class Sized:
 
     @property
     def token_flops(self) -> int:
-        """Forward and backward."""
+        """FLOPs per token of a forward and a backward pass."""
         return 3 * flops(self.config, self.plan, (self.config.context + 1) // 2)
 
     @property
     def seconds(self) -> float:
-        """On one GPU."""
+        """Seconds of a training on one GPU."""
         return self.tokens * self.token_flops / (PEAK * MFU)
 
     def memory(self, processes: int, sequences: int, *, again: bool = False) -> float:
-        """Bytes of a GPU: weights, moments and the activations, mostly in bf16, of so many sequences a part."""
+        """Return a GPU's bytes: weights, moments and activations, mostly in bf16, for so many sequences per part."""
         kept = (recomputed if again else activations)(self.config, self.plan, fused=True)
         state = state_bytes(self.config, self.plan, processes)
         return state + activation_bytes(self.config, kept, self.plan, sequences, 2.0, fused=True)
@@ -82,7 +82,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def memory() -> str:
-    """GB of a GPU."""
+    """Return the table of memory, in GB per GPU."""
     head = ["variant", "parameters", *(f"{n} GPU{'s' if n > 1 else ''}" for n in (1, 8, 64))]
     head += ["8 sequences", "recomputed"]
     rows = []
@@ -116,7 +116,7 @@ def speed() -> str:
 
 
 def crossing() -> float:
-    """GPUs of an arm from which on what they send takes longer than their part of a step's work."""
+    """Return how many GPUs an arm may have before communication takes longer than a GPU's part of a step."""
     of = sized("vanilla")
     return STEP * of.token_flops / (PEAK * MFU) / (traffic(of.config, of.plan, GPUS) / FAR)
 
@@ -143,7 +143,7 @@ def campaign() -> str:
 
 
 def of_arms(times: float, interval: float, gpus: int = 1) -> tuple[Machines, Work]:
-    """The campaign's machines, which fail so many times as often as published, and one of its arms."""
+    """Return the campaign's machines, which fail so many times as often as published, and one of its arms."""
     of = sized("vanilla")
     cost = saving_bytes(of.config, of.plan, gpus) / DISK
     machines = Machines(GPUS // NODE, NODE, NODE_MEAN / times)
@@ -151,7 +151,7 @@ def of_arms(times: float, interval: float, gpus: int = 1) -> tuple[Machines, Wor
 
 
 def overheads(times: float, interval: Callable[[float, float], float]) -> tuple[Work, float, list[Outcome]]:
-    """An arm, by how much longer than its work it is expected to hold a GPU, and simulated campaigns."""
+    """Return an arm, by how much longer than its work it is expected to hold a GPU, and simulated campaigns."""
     machines, arm = of_arms(times, 1.0)
     arm = replace(arm, interval=interval(arm.cost, machines.mean))
     theory = (expected(arm.seconds, arm.interval, arm.cost, machines.mean, arm.restart) + arm.restart) / arm.seconds - 1
@@ -184,7 +184,7 @@ def failures() -> str:
 
 
 def limits() -> str:
-    """Of handing out points one by one."""
+    """Return the table of how many workers stay busy where points are handed out one by one."""
     head = ["seconds a point", *(f"{cores} workers" for cores in WORKERS), "busy up to"]
     rows = []
     for seconds in (0.05, 1.0, 60.0):
@@ -201,5 +201,5 @@ TABLES = {"memory": memory, "speed": speed, "campaign": campaign, "failures": fa
 
 
 def tables() -> dict[str, str]:
-    """Every table of the page, in Markdown."""
+    """Return every table of the page, in Markdown."""
     return {name: made() for name, made in TABLES.items()}

@@ -27,8 +27,12 @@ AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16
 
 
 class Side:
-    """variant: as `theory.plans.names.resolve` takes it; reads: how attention over depth is timed, by default as the
-    decoder has it."""
+    """A side of the comparison.
+
+    Attributes:
+        variant: as `theory.plans.names.resolve` takes it.
+        reads: how attention over depth is timed, by default as the decoder has it.
+    """
 
     def __init__(
         self,
@@ -69,16 +73,16 @@ class Side:
         return torch.cat([g.flatten().float() for g in gradients if g is not None])
 
     def same_answer(self) -> bool:
-        """Whether this side's gradients are the plain path's, as far as the precision goes."""
+        """Return whether this side's gradients are the plain path's, within the precision's tolerance."""
         fast = self._gradients(fast=True)
         return bool((fast - self.plain).norm() <= AGREES[self.recipe.precision] * self.plain.norm())
 
     def kept(self) -> int:
-        """Bytes that a step keeps for its backward pass, parameters left out."""
+        """Return the bytes that a step keeps for its backward pass, parameters left out."""
         return kept_bytes(partial(self._loss, fast=True), self.model.parameters())
 
     def seconds(self, steps: int) -> float:
-        """Of one step, mean over `steps`."""
+        """Return the seconds of one step, mean over `steps`."""
         self._wait()
         began = time.perf_counter()
         for _ in range(steps):

@@ -1,4 +1,4 @@
-"""A cluster that is none: `experiments.store.cluster` itself hands out arms to it, and the clock is a number.
+"""A simulated cluster, to which `experiments.store.cluster` itself hands out arms; the clock is a number.
 
 What it has of Ray is what `cluster.Ray` calls, with time that passes only where that waits.  Nodes fail at random and
 come back; what ran there ends as Ray ends it, and goes on from its last checkpoint when it is handed out again.
@@ -66,7 +66,7 @@ class _Died(Exception):
 
 
 class _Raised(_Died):
-    """Of a task's own: none does so here."""
+    """A task's own failure, which never happens here."""
 
 
 @dataclass(eq=False)
@@ -81,7 +81,7 @@ class _Running:
 
 @dataclass
 class _Cluster:
-    """What `Ray.run` sees as the module `ray`."""
+    """The cluster that `Ray.run` sees as the module `ray`."""
 
     machines: Machines
     seed: int
@@ -159,7 +159,7 @@ class _Cluster:
         self.now = end
 
     def _place(self) -> None:
-        """First come, first served, on the first node with room."""
+        """Start waiting tasks, first come, first served, on the first node with room."""
         while self._waiting:
             task = self._waiting[0]
             node = next((i for i, free in enumerate(self._free) if free >= task.work.gpus), None)
@@ -213,7 +213,7 @@ class _Simulated(Ray):
 
 
 def simulate(machines: Machines, arms: Sequence[Work], seed: int) -> Outcome:
-    """The arms, handed out as `crosslayer run --on ray` hands them out."""
+    """Simulate the arms, handed out as `crosslayer run --on ray` hands them out."""
     cluster = _Cluster(machines, seed)
     backend = _Simulated(cores=arms[0].gpus, gpus=arms[0].gpus, cluster=cluster)
     items, lost = {f"arm {i}": arm for i, arm in enumerate(arms)}, 0
@@ -230,4 +230,4 @@ def simulate(machines: Machines, arms: Sequence[Work], seed: int) -> Outcome:
 
 
 def _nothing(*_: Any) -> Any:
-    """What is simulated takes no work."""
+    """Do nothing: simulated work is only time."""

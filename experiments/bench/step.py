@@ -1,4 +1,4 @@
-"""Training steps at full size: tokens a second and MFU, and each variant's step time as a ratio to vanilla's.
+"""Training steps at full size: tokens per second and MFU, and each variant's step time as a ratio to vanilla's.
 
 Every variant is timed beside vanilla (`experiments.experiment.turns`), after its fast path has given the plain path's
 gradients (`experiments.bench.side`): a path that computes something else is not reported.
@@ -34,7 +34,9 @@ TIMED = 5  # steps a turn
 
 
 def bench_step(options: argparse.Namespace) -> int:
-    """Run, print, write; 1 if a fast path gives another answer.  What --out already holds of the same is kept."""
+    """Run, print and write; return 1 if a fast path gives another answer.  Results of the same that --out holds are
+    kept.
+    """
     from experiments.training.device import check_at_least_one, chosen_device
     from icl.recipe import Recipe
     from theory.plans.names import model
@@ -77,7 +79,11 @@ def bench_step(options: argparse.Namespace) -> int:
 
 
 def _written(path: Path | None, result: Json) -> Json:
-    """Of an earlier, perhaps interrupted, run of the same benchmark: the variants whose ratios were decided."""
+    """Return the variants whose ratios an earlier run of the same benchmark, perhaps interrupted, has decided.
+
+    Raises:
+        UserError: if the file is no result of this benchmark.
+    """
     if path is None or not path.exists():
         return {}
     try:
@@ -101,7 +107,7 @@ def _text(result: Json) -> str:
 
 
 def _against(baseline: Side, name: str) -> Json:
-    """A variant and vanilla, in turns."""
+    """Compare a variant with vanilla, in turns."""
     from icl.training.devices import peak_flops
     from theory.plans.accounting import flops
 
