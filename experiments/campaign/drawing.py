@@ -1,4 +1,4 @@
-"""What figures of the campaign share: gains against tokens, and means with bands."""
+"""Shared parts of the campaign's figures: gains against tokens, and means with bands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def line(axis: Axes, x: Sequence[float], points: Sequence[Interval], *, color: s
 
 
 def look(arm: str) -> dict[str, Any]:
-    """Return how a line of an arm is drawn; a third vanilla is no effect."""
+    """Return the look of an arm's line; a third vanilla shows no effect."""
     from experiments.drawing import style
 
     return {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "marker"}

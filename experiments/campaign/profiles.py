@@ -1,4 +1,4 @@
-"""How much of a question to run: the campaign's text models on a CPU, larger ones on a GPU, and a smoke test."""
+"""Sizes in which a question is run: the campaign's text models on a CPU, larger ones on a GPU, and a smoke test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question to the campaign: which trainings it needs, and what they have measured, ready to be compared and drawn.
+"""A question to the campaign: the trainings that it needs, and their numbers, ready to be compared and drawn.
 
 A question is one file: a subclass of `Question` with its groups of arms, what is predicted, under which rule it is
 decided, and its figure.  It trains nothing itself; it asks the pool.
@@ -56,14 +56,14 @@ class Group:
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """The group's name in results."""
         rate = OWN if self.rate is None else f"rate {self.rate:g}"
         weights = f"{self.std:g}" if self.std else "fan-in"
         return ", ".join([f"width {self.width}", rate, f"initial weights {weights}", *self.conditions])
 
     @property
     def conditions(self) -> list[str]:
-        """What sets it apart from other groups of a width, beside rates and initial weights."""
+        """The conditions that set it apart from other groups of a width, beside rates and initial weights."""
         return [*filter(None, [self.part]), *([self.optimiser] if self.optimiser != "adamw" else [])]
 
     def swept(self, arm: str) -> str:
@@ -73,7 +73,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a question trains.
+    """The trainings of a question.
 
     Args:
         own: a user's variants, in place of the groups' arms.
@@ -85,7 +85,7 @@ class Config:
 
 
 class Question(ABC):
-    """What questions share; a subclass adds `predict`, `compare` and `draw`, as any experiment has them.
+    """The common part of questions; a subclass adds `predict`, `compare` and `draw`, as any experiment has them.
 
     Attributes:
         order: Its place among the questions, in which they are trained.
@@ -104,7 +104,7 @@ class Question(ABC):
 
     @abstractmethod
     def predict(self, config: Config) -> Json:
-        """Return what is expected, by whom, and the rule that decides it; nothing is trained yet."""
+        """Return the predictions, whose they are, and the rule that decides them; nothing is trained yet."""
 
     @abstractmethod
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
@@ -119,7 +119,7 @@ class Question(ABC):
         return {}
 
     def architectures(self, config: Config) -> Sequence[Architecture]:
-        """Return those that are trained."""
+        """Return the architectures that are trained."""
         return [config.setting.sizes(width) for width in dict.fromkeys(group.width for group in config.groups)]
 
     def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
@@ -155,7 +155,7 @@ class Question(ABC):
         return Cell(**{"variant": arm, **about, **changes})
 
     def trainings(self, config: Config, seeds: int, rates: OwnRates | None = None) -> dict[str, Rounds]:
-        """Return what is needed, by group.
+        """Return the trainings that are needed, by group.
 
         Args:
             config: which groups.

@@ -20,7 +20,7 @@ Swept = Mapping[float, Sequence[Mapping[float, Arm]]]  # by rate, of every seed,
 
 @dataclass(frozen=True)
 class OwnRate:
-    """Where an arm's loss is lowest.
+    """The learning rate at which an arm's loss is lowest.
 
     Args:
         rate: of that place.
@@ -61,7 +61,7 @@ def own_rate(losses: Losses) -> OwnRate:
     """Return where an arm's mean loss is lowest.
 
     Args:
-        losses: by rate, one a seed, the same seeds in the same order; None where a training diverged.  A rate at which
+        losses: by rate, one per seed, the same seeds in one order; None where a training diverged.  A rate at which
             one did is no candidate.
 
     Raises:

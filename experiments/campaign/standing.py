@@ -1,4 +1,4 @@
-"""How far the campaign is: what every question has, what it lacks, and how long that takes here."""
+"""The campaign's standing: what every question has, what it lacks, and how long that takes here."""
 
 from __future__ import annotations
 
