@@ -1,4 +1,4 @@
-"""Everything on one claim, for people and as JSON: text, proof, premises, checks, experiments, figures, variants."""
+"""A report on one claim, for people and as JSON: text, proof, premises, checks, experiments, figures, variants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDTH = 100
 
 
 def description(v: Verification, out: Path) -> dict[str, Any]:
-    """`crosslayer verify --json` of the entry, and what is known beside its own text.
+    """Return `crosslayer verify --json` of the entry, and what is known beside its own text.
 
     proof     file and line; None: its checks are the proof
     premises  near and far
@@ -49,14 +49,14 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
 
 
 def _figures(run: RunFolder) -> Iterator[tuple[str, str]]:
-    """Path and caption of what is drawn of a run."""
+    """Yield path and caption of every figure of a run."""
     for name, caption in figures(catalogue.experiment(summary(run)["experiment"])).items():
         if run.has(f"{name}.png"):
             yield str(run / f"{name}.png"), caption
 
 
 def _found(claim: Claim, run: RunFolder) -> dict[str, Any] | None:
-    """How many checks of a run bear on a claim, with the worst of their verdicts; None if none does."""
+    """Return how many checks of a run bear on a claim, with the worst of their verdicts; None if none does."""
     saved = summary(run)
     experiment = catalogue.experiment(saved["experiment"])
     numbers = run.read("prediction.json"), run.read("measurement.json")
@@ -66,7 +66,7 @@ def _found(claim: Claim, run: RunFolder) -> dict[str, Any] | None:
 
 
 def verification_json(v: Verification) -> dict[str, Any]:
-    """An entry with the outcome of its checks."""
+    """Return an entry with the outcome of its checks."""
     fields = ("id", "paper", "place", "statement", "assumes", "verdict", "correction")
     checks = [
         {**asdict(outcome), "ok": outcome.ok, "control": evidence.wrong}
@@ -85,7 +85,7 @@ def verification_json(v: Verification) -> dict[str, Any]:
 
 
 def _place(proof: Any) -> str:
-    """Where an object stands: path:line, relative to here if it is below."""
+    """Return the place of an object in the source, as path:line, relative to the working directory if it is below."""
     if not inspect.ismodule(proof):
         proof = inspect.unwrap(proof)
     line = 1 if inspect.ismodule(proof) else inspect.getsourcelines(proof)[1]
@@ -121,6 +121,6 @@ def print_description(about: dict[str, Any]) -> None:
 
 
 def _print(name: str, text: str) -> None:
-    """A label, and the text beside it."""
+    """Print a label, and the text beside it."""
     lines = textwrap.wrap(text, WIDTH - 13, break_on_hyphens=False, break_long_words=False)
     print(f"{name:12} " + f"\n{'':13}".join(lines))

@@ -1,4 +1,4 @@
-"""What every command's options are made with: one form of help, one way to read numbers."""
+"""Tools that every command's options are made with: one form of help, one way to read numbers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Commands:
     def add(
         self, name: str, run: Run, what: str, example: str, *, shows_json: bool = True, resumes: bool = False
     ) -> argparse.ArgumentParser:
-        """A command: what it does, in a few words, and an example.
+        """Add a command: what it does, in a few words, and an example.
 
         run      takes the parsed options and returns the exit status
         resumes  the same command, given again after an interrupt, resumes where it stopped
@@ -96,7 +96,7 @@ class Commands:
         return command
 
     def group(self, name: str, what: str, example: str) -> Commands:
-        """Commands of two words."""
+        """Add a group of two-word commands."""
         group = self._parsers.add_parser(name, **_help(what, example))
         return Commands(group.add_subparsers(required=True, metavar="ACTION"), self.whole)
 
@@ -111,12 +111,12 @@ def _help(what: str, example: str) -> dict[str, Any]:
 
 
 def is_first() -> bool:
-    """Whether this process speaks for those that torchrun has started with it, if it has."""
+    """Return whether this process speaks for all those that torchrun has started, if it has."""
     return os.environ.get("RANK", "0") in ("", "0")
 
 
 def one_line(message: str) -> str:
-    """Whatever a user's own text in it holds, and not too long."""
+    """Return a message as one line, not too long, whatever a user's own text in it holds."""
     line = " ".join(message.split())
     return line if len(line) <= SHOWN else line[:SHOWN] + "..."
 
@@ -136,7 +136,7 @@ def number(text: str) -> float:
 
 
 def whole_from(least: int, most: int = LARGEST) -> Callable[[str], int]:
-    """Reads whole numbers from `least` to `most`."""
+    """Return a reader of whole numbers from `least` to `most`."""
 
     def read(text: str) -> int:
         value = whole_number(text)

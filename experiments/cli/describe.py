@@ -1,4 +1,4 @@
-"""What a model costs and what its plan says, for people and as JSON.  Needs neither torch nor matplotlib."""
+"""The costs of a model and a description of its plan, for people and as JSON.  Needs neither torch nor matplotlib."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 def description(
     preset: str, variant: str, config: Architecture, plan: Plan, dtype: str = "bf16", context: int | None = None
 ) -> dict[str, Any]:
-    """Everything that `crosslayer describe` prints of a model; `saved` compares with vanilla on the preset's own sizes.
+    """Return all that `crosslayer describe` prints of a model; `saved` compares with vanilla on the preset's own sizes.
 
     preset: a name, or what else a model is called, whose own sizes are then compared.  Caches and memory are in bytes
-    of `dtype` a token, FLOPs those of a token that attends over `context` tokens (by default the whole context).
+    of `dtype` per token; FLOPs are those of a token that attends over `context` tokens (default: the whole context).
     """
     size, over = BYTES[dtype], config.context if context is None else context
     kept, parts = cache(config, plan), parameters(config, plan)
@@ -60,12 +60,12 @@ def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
 
 
 def _saved(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
-    """The share of each cost that the second model does without; negative where it needs more."""
+    """Return the share of each cost that the second model saves; negative where it needs more."""
     return {name: 1 - after[name] / before[name] for name in before}
 
 
 def print_description(about: dict[str, Any], plan: Plan) -> None:
-    """The maps as sketches, then the numbers."""
+    """Print the maps as sketches, then the numbers."""
     print(f"{about['preset']}{' (' + about['place'] + ')' if about['place'] else ''} under {about['variant']}")
     if about["note"]:
         print(f"note: {about['note']}")
@@ -94,7 +94,7 @@ def print_description(about: dict[str, Any], plan: Plan) -> None:
 
 
 def variant_rows(preset: str) -> list[dict[str, Any]]:
-    """Every named variant on one preset: where it comes from, what it changes, its costs against vanilla.
+    """Return a row for every named variant on one preset: its source, what it changes, its costs against vanilla.
 
     A variant that has no meaning there has None for its costs.  Raises theory.plans.names.BadName for an unknown
     preset.
@@ -115,14 +115,14 @@ def variant_rows(preset: str) -> list[dict[str, Any]]:
 
 
 def print_variants(rows: list[dict[str, Any]]) -> None:
-    """The same as lines of text."""
+    """Print these rows as lines of text."""
     for row in rows:
         costs = f"{percent(row['parameters']):>7} {percent(row['cache']):>7}"
         print(f"{row['name']:22} {costs}  {row['changes']} ({_where(row)})")
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """The table of theory/plans/VARIANTS.md."""
+    """Return the table of theory/plans/VARIANTS.md."""
     lines = ["| variant | paper | what it changes | parameters | cache |", "|---|---|---|---:|---:|"]
     for row in rows:
         cells = (f"`{row['name']}`", _where(row), row["changes"], percent(row["parameters"]), percent(row["cache"]))
@@ -135,7 +135,7 @@ def _where(row: dict[str, Any]) -> str:
 
 
 def percent(change: float | None) -> str:
-    """A change in per cent with one digit: `=` for none, `<` where one digit does not show it."""
+    """Return a change in per cent with one digit: `=` for none, `<` where one digit does not show it."""
     if change is None:
         return "n/a"
     if abs(change) < 5e-4:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """verify, claim."""
+    """Add the commands `verify` and `claim`."""
     command = commands.add(
         "verify", verify, "run the claims ledger", "crosslayer verify skipv1.gap skipv1.lemma3-isotropy"
     )
@@ -140,7 +140,7 @@ def claim(options: argparse.Namespace) -> int:
 
 
 def _failures(v: Verification) -> Collection[str]:
-    """What does not hold of an entry, a line each."""
+    """Return what does not hold of an entry, one line each."""
     lines = []
     for o in (o for o in v.outcomes if not o.ok):
         reason = o.error or ("does not hold" if not o.holds else "its negative control is not rejected")

@@ -18,7 +18,7 @@ LINE = 120  # characters
 
 
 def add_to(commands: Commands) -> None:
-    """list."""
+    """Add the command `list`."""
     command = commands.add(
         "list",
         list_,
@@ -56,7 +56,7 @@ def list_(options: argparse.Namespace) -> int:
 
 
 def _matches(row: dict[str, Any], words: Sequence[str]) -> bool:
-    """Whether every word occurs in a row, whatever its case, hyphens and underscores."""
+    """Return whether every word occurs in a row, whatever its case, hyphens and underscores."""
     texts = [text for value in row.values() for text in (value if isinstance(value, list) else [value])]
     letters = [plain(text) for text in texts if isinstance(text, str)]
     return all(any(plain(word) in text for text in letters) for word in words)
@@ -144,7 +144,7 @@ def _print_presets(rows: Rows) -> None:
 
 
 def _print_lines(pairs: list[tuple[str, str]]) -> None:
-    """Names and what they are, a line each."""
+    """Print names and what they are, one line each."""
     width = max(len(name) for name, _ in pairs)
     for name, text in pairs:
         line = f"{name:{width}}  {' '.join(text.split())}"

@@ -1,4 +1,4 @@
-"""What the commands do that speak of one plan or model.  Each takes the parsed options and returns the exit status."""
+"""The commands about one plan or model.  Each takes the parsed options and returns the exit status."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rows = list[dict[str, Any]]
 
 
 def add_to(commands: Commands) -> None:
-    """describe, variants, papers."""
+    """Add the commands `describe`, `variants` and `papers`."""
     command = commands.add(
         "describe",
         describe,
@@ -116,7 +116,7 @@ def _table(
     print_rows: Callable[[Rows], None],
     markdown: Callable[[Rows], str],
 ) -> int:
-    """Print rows as was asked for, or put them where the table of that name stands."""
+    """Print rows in the form that the options ask for, or write them where the table of that name stands."""
     if options.json + options.markdown + (options.into is not None) > 1:
         raise UserError("choose --json, --markdown or --into")
     if options.into is not None:

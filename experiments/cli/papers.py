@@ -12,7 +12,7 @@ from theory.plans.variants import VARIANTS
 
 
 def paper_rows() -> list[dict[str, Any]]:
-    """Every paper, and last what needs several: claims by verdict, names of experiments and of variants."""
+    """Return a row for every paper, and last for what needs several: claims by verdict, experiments, variants."""
     rows: list[dict[str, Any]] = []
     for room in rooms():
         paper = room.paper
@@ -24,7 +24,7 @@ def paper_rows() -> list[dict[str, Any]]:
 
 
 def _checked(package: str) -> dict[str, Any]:
-    """What stands in a package."""
+    """Return the number of claims by verdict and the names of the experiments in a package."""
     verdicts = Counter(c.verdict for c in catalogue.claims().values() if c.module.startswith(f"{package}."))
     experiments = catalogue.all_experiments().items()
     return {
@@ -42,7 +42,7 @@ def print_papers(rows: list[dict[str, Any]]) -> None:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """The README's table."""
+    """Return the README's table."""
     lines = ["| paper | claims | experiments | variants |", "|---|---|---|---:|"]
     for row in rows:
         name = f"[{row['name']}]({row['reference']}), {row['year']}" if row["reference"] else row["name"]

@@ -25,7 +25,7 @@ NAMES = {"mha": "MHA", "skipv1": "SkipV1Former"}
 
 
 def add_to(commands: Commands) -> None:
-    """predict."""
+    """Add the command `predict`."""
     command = commands.add(
         "predict",
         predict,
@@ -119,7 +119,7 @@ def _print_note(plan: str, beyond: tuple[str, ...] | None) -> None:
 
 
 def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | None) -> int:
-    """W0 = 0 and standard normal inputs: closed forms."""
+    """Predict at W0 = 0 and standard normal inputs, from closed forms."""
     from theory.skipv1 import gap as skipv1
     from theory.toy.value_maps import closed_form
 
@@ -172,7 +172,7 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
 
 
 def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any], beyond: tuple[str, ...] | None) -> int:
-    """Around W0, or for other inputs: what is proved of MHA and SkipV1Former, and the minimised loss of other plans."""
+    """Predict around W0, or for other inputs: proved losses for MHA and SkipV1Former, minimised ones for others."""
     from theory.plans.heads import NotCovered, theorem_heads
     from theory.prompts.moments import PromptMoments
     from theory.skipv1.bounds import loss_bounds
@@ -213,7 +213,7 @@ def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any], beyond
 
 
 def _words(options: argparse.Namespace, law: dict[str, Any]) -> str:
-    """The task."""
+    """Return the task in words."""
     forms = {"w0": "W0 = {}", "covariance": "covariance {}", "kurtosis": "kurtosis {}"}
     given = {name: getattr(options, name) for name in law if name in forms}
     shown = {
@@ -251,7 +251,7 @@ def _print_bounds(bounds: LossBounds, *, biased: bool) -> None:
 
 
 def _evidence(between: Between) -> list[tuple[float, str]]:
-    """What each number is: the infimum, attained or not, or bounds on it."""
+    """Return each number with what it is: the infimum, attained or not, or bounds on it."""
     if between.lower == between.upper:
         reached = {True: "attained", False: "not attained", None: "attained or not: not known"}[between.attained]
         return [(between.upper, f"the infimum of {{model}}, {reached} ({between.upper_by})")]
@@ -262,7 +262,7 @@ def _evidence(between: Between) -> list[tuple[float, str]]:
 
 
 def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: dict[str, Any]) -> Optimum:
-    """The lowest of the descents at these ranks, with their progress."""
+    """Return the lowest of the descents at these ranks, and show their progress."""
     from experiments.store.progress import progress
     from theory.toy.value_maps import descents, optimum_by_descent
 
@@ -280,7 +280,7 @@ def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: d
 
 
 def _law(options: argparse.Namespace) -> dict[str, Any]:
-    """What `PromptMoments` takes beside d, n and sigma, of what was given."""
+    """Return those of the given options that `PromptMoments` takes beside d, n and sigma."""
     given = {name: getattr(options, name) for name in ("w0", "covariance", "kurtosis")}
     law: dict[str, Any] = {
         name: _numbers(f"--{name}", text, options.d, matrix=name != "kurtosis")
@@ -291,7 +291,7 @@ def _law(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _numbers(what: str, text: str, d: int, *, matrix: bool) -> Array:
-    """One number, d numbers with commas between, or a file; as a d x d matrix, or as d numbers."""
+    """Read one number, d numbers with commas between, or a file; as a d x d matrix, or as d numbers."""
     import numpy as np
 
     from theory.errors import check_memory

@@ -1,7 +1,7 @@
 """A command as a process: its standard streams, the signals that stop it, and the status that it ends with.
 
-0: done, and nothing failed; 1: a check failed; 2: bad input, or nothing could be done.  What comes from outside is none
-of these, and has the numbers that shells give it: 130 after Ctrl-C, 143 after SIGTERM, 141 if a pipe's reader has left.
+0: done, and nothing failed; 1: a check failed; 2: bad input, or nothing could be done.  An end from outside is none of
+these, and has the numbers that shells give it: 130 after Ctrl-C, 143 after SIGTERM, 141 if a pipe's reader has left.
 
 Little is imported before `main` is called, as nothing can be done about a signal until then.
 """
@@ -89,9 +89,9 @@ def _status(arguments: Sequence[str] | None) -> int:
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """In here the first signal that asks for an end raises Interrupt; a later one ends the process at once.
+    """Raise Interrupt inside, at the first signal that asks for an end; a later one ends the process at once.
 
-    What follows within a moment is the same request: some send it to a process and to its group, as the command
+    A signal within a moment of it is the same request: some send it to a process and to its group, as the command
     timeout does.
     """
     asked = -math.inf
@@ -119,14 +119,17 @@ def _signals_raise() -> Iterator[None]:
 
 
 def _behind(error: BaseException | None, kind: type[Error]) -> Error | None:
-    """What an error comes from: compiled code wraps interrupts, and libraries that print make closed pipes failures."""
+    """Return the error of this kind that caused an error, itself included; None if there is none.
+
+    Compiled code wraps interrupts, and libraries that print make closed pipes failures.
+    """
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error
 
 
 def _open_standard_streams() -> None:
-    """Those that were closed lead nowhere: else the next file that is opened would take their place."""
+    """Open closed standard streams on the null device: else the next file that is opened would take their place."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -136,13 +139,13 @@ def _open_standard_streams() -> None:
 
 
 def _silence_standard_output() -> None:
-    """What it still holds goes nowhere, so that nothing complains of it later."""
+    """Send what standard output still holds nowhere, so that nothing complains of it later."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _about(error: OSError) -> str:
-    """The file and what is wrong with it.  Errors name our own files, so a full disk without a name is of printing."""
+    """Return the file and its error.  Errors name our own files, so a full disk without a name comes from printing."""
     if error.filename is None and error.errno in FULL:
         _silence_standard_output()
         return f"standard output: {error.strerror}"
@@ -156,7 +159,7 @@ def _is_first() -> bool:
 
 
 def _stop(message: str, status: int) -> int:
-    """One line on standard error, whatever a user's own text in it holds."""
+    """Print one line on standard error, whatever a user's own text in it holds, and return the status."""
     from experiments.cli.commands import one_line
 
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What the commands do that run, check and report.  Each takes the parsed options and returns the exit status."""
+"""The commands that run, check and report.  Each takes the parsed options and returns the exit status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALWAYS = ("assumes", "rule")  # by one that does not, too
 
 
 def add_to(commands: Commands) -> None:
-    """run, compare, report."""
+    """Add the commands `run`, `compare` and `report`."""
     command = commands.add(
         "run",
         run,
@@ -103,7 +103,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _but_for_questions(experiments: Sequence[Experiment], profile: str, data: str | None) -> list[Experiment]:
-    """Return those that can be run without the campaign's text, where that is not given; name the others."""
+    """Return the experiments that can be run without the campaign's text, where that is not given; name the others."""
     from experiments.campaign.question import Question
     from experiments.store.progress import warn
 

@@ -1,4 +1,4 @@
-"""What `run` and `compare` print of a finished run."""
+"""The output of `run` and `compare` for a finished run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def sizes_trained(config: dict[str, Any]) -> str:
 
 
 def print_unfinished(stop: Exception) -> None:
-    """That an experiment's time is up, and that nothing is lost."""
+    """Print that an experiment's time is up, and that nothing is lost."""
     print(f"crosslayer: time is up: {stop}; the same command resumes from here", file=sys.stderr)
 
 
 def print_power(saved: Json, checks: Sequence[Judgement]) -> None:
-    """How long a run trained on text, and what its seeds could tell from nothing, beside what its profile promises."""
+    """Print how long a run trained on text, and what its seeds could detect, beside what its profile promises."""
     from experiments.training import budget
     from experiments.verdicts.detecting import detected
 
@@ -43,7 +43,7 @@ def print_power(saved: Json, checks: Sequence[Judgement]) -> None:
 
 
 def print_sentences(checks: Sequence[Judgement]) -> None:
-    """What was asked and what came out, a line a group; under its name where others ask in the same words."""
+    """Print the question and the outcome, one line per group; under its name where others ask in the same words."""
     from experiments.verdicts.checks import by_quantity
     from experiments.verdicts.words import SLACK_ALONE, sentence
 
@@ -57,7 +57,7 @@ def print_sentences(checks: Sequence[Judgement]) -> None:
 
 
 def print_table(title: str, rows: Sequence[Sequence[str]], legend: Mapping[str, str]) -> None:
-    """The table of an experiment that has one of its own, and what its words mean."""
+    """Print an experiment's own table, and what its words mean."""
     head, *others = rows
     console = terminal()
     print_rows(console, title, head, others)
@@ -65,7 +65,7 @@ def print_table(title: str, rows: Sequence[Sequence[str]], legend: Mapping[str, 
 
 
 def print_checks(title: str, checks: Sequence[Judgement]) -> None:
-    """One line a group, with the numbers of its tightest check, under the quantity that they are of."""
+    """Print one line per group, with the numbers of its tightest check, under the quantity that they measure."""
     from experiments.verdicts import words
     from experiments.verdicts.checks import by_quantity
 
@@ -89,7 +89,7 @@ def print_checks(title: str, checks: Sequence[Judgement]) -> None:
 
 
 def print_side_by_side(found: dict[str, Any]) -> None:
-    """Models in lines: costs over the first's, and losses less it."""
+    """Print models in lines: costs over the first's, and losses minus the first's."""
     rows = []
     for number, model in enumerate(found["models"], 1):
         over = model["over_first"]

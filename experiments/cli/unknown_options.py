@@ -68,7 +68,7 @@ def about_option(name: str, options: Collection[str], otherwise: str) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Whether text is a number as Python reads them, such as -inf."""
+    """Return whether text is a number as Python reads them, such as -inf."""
     try:
         float(text)
     except ValueError:
