@@ -1,1 +1,1 @@
-"""What a user calls: train one model, import, generate, evaluate, probe, set side by side."""
+"""The functions that a user calls: train one model, import, generate, evaluate, probe, set side by side."""

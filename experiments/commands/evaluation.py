@@ -1,8 +1,8 @@
-"""How well trained models predict text or prompts that they have not seen: in all, by position, and with more context.
+"""Evaluation of trained models on text or prompts that they have not seen: in all, by position, and with more context.
 
 Losses are means over sequences, all of one length, with the standard error of these as if they were independent.  The
-in-context score says how much better a model gets within a sequence: its mean loss over the last tenth of the positions
-less that over the second tenth (Olsson et al., 2022, compare the 500th token with the 50th), negative where it learns.
+in-context score is the mean loss over the last tenth of the positions minus that over the second tenth (Olsson et al.,
+2022, compare the 500th token with the 50th), negative where a model gets better within a sequence.
 
 Models that are asked about the very same tokens are compared with the first of them, sequence by sequence: what makes a
 sequence hard for all of them drops out.
@@ -43,7 +43,7 @@ FEWEST = 3  # positions in which a model can be seen to learn
 def evaluate(
     runs: Sequence[Path | str], *, asked: Asked | None = None, device: str = "auto", out: Path | str = "runs"
 ) -> Probed:
-    """Measure and draw it, side by side, in a folder below out/evaluate; what is there is kept.
+    """Measure and draw the losses of models, side by side, in a folder below out/evaluate; what is there is kept.
 
     runs    folders of finished trainings, imported or published models; all of text, or all of regression
     asked   of how much data, and which
@@ -103,8 +103,11 @@ class _Evaluation:
 
 
 def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """loss and in_context, each with mean and stderr; by_position, lists of these; sequences, tokens; by_sequence, the
-    losses, and asked, the digest of what was to be predicted.
+    """Return the losses of a model on held-out batches.
+
+    Returns:
+        loss and in_context, each with mean and stderr; by_position, lists of these; sequences, tokens; by_sequence, the
+            losses; and asked, the digest of the targets.
 
     in_context is None of fewer than three positions: the last and the second are then one and the same.
     """
@@ -133,8 +136,10 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
 
 
 def _beside(run: Json, first: Json) -> Json:
-    """less_first: the mean difference of a run's losses to the first's, and its standard error over sequences; nothing
-    of the first itself, of other tokens than those it was asked about, and of a single sequence."""
+    """Return less_first: the mean difference of a run's losses from the first's, and its standard error over sequences.
+
+    Nothing is returned for the first itself, for tokens other than the first's, and for a single sequence.
+    """
     if run is first or run["asked"] != first["asked"] or run["sequences"] < 2:
         return {}
     differences = [a - b for a, b in zip(run["by_sequence"], first["by_sequence"], strict=True)]
@@ -142,7 +147,14 @@ def _beside(run: Json, first: Json) -> Json:
 
 
 def in_context(by_position: Tensor) -> Tensor:
-    """(sequences, positions) -> (sequences,): the mean over the last tenth less that over the second, one at least."""
+    """Return the mean over the last tenth minus that over the second, at least one position each.
+
+    Args:
+        by_position: losses, (sequences, positions).
+
+    Returns:
+        A score for each sequence, (sequences,).
+    """
     count = by_position.shape[-1]
     width = max(1, count // TENTHS)
     early = by_position[:, min(width, count - 1) : min(width, count - 1) + width]
@@ -150,7 +162,7 @@ def in_context(by_position: Tensor) -> Tensor:
 
 
 def _bytes_a_token(one: Subject, asked: Asked, batches: Sequence[Batch]) -> float | None:
-    """Of the tokens that are predicted; None where no tokenizer is known, and for tokens that are no text."""
+    """Return the bytes per predicted token; None where no tokenizer is known, and for tokens that are no text."""
     if asked.text == RANDOM:
         return None
     try:
@@ -162,6 +174,6 @@ def _bytes_a_token(one: Subject, asked: Asked, batches: Sequence[Batch]) -> floa
 
 
 def bits_a_byte(run: Json) -> float | None:
-    """Of a run of a record: its loss in bits over the bytes of what it predicts."""
+    """Return the loss of a record's run in bits per byte that it predicts; None if bytes are not known."""
     bytes_a_token = run.get("bytes_a_token")
     return run["loss"]["mean"] / math.log(2) / bytes_a_token if bytes_a_token else None

@@ -45,7 +45,7 @@ class Language:
     ends: frozenset[int]
 
     def after(self, ids: Sequence[int], tokens: Sequence[int]) -> str:
-        """The text of tokens that follow ids: some tokenizers leave out a space where a text begins."""
+        """Return the text of tokens that follow ids: some tokenizers leave out a space where a text begins."""
         whole, before = self.tokenizer.decode([*ids, *tokens]), self.tokenizer.decode(ids)
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(tokens)
 
@@ -65,10 +65,10 @@ class Language:
 
 @dataclass
 class Written:
-    """What has followed a prompt, which was read as these ids.
+    """The text that has followed a prompt, which was read as these ids.
 
-    ended: by a token that ends texts, by what was asked to stop it, by the length that was asked for or the context's;
-    empty while it goes on.
+    ended: why it ended (a token that ends texts, a stop text, the requested length, the context); empty while it goes
+    on.
     """
 
     prompt: str
@@ -111,7 +111,7 @@ def write(
     data: str | None = None,
     device: str = "auto",
 ) -> Writer:
-    """Text that follows each prompt, by the model of a finished training or of published weights.
+    """Write text that follows each prompt, by the model of a finished training or of published weights.
 
     stop     texts that end what is written where they would begin
     special_tokens  names of special tokens in a prompt, such as <|im_start|>, become those tokens
@@ -186,7 +186,15 @@ def _add(one: Written, token: int, spoken: Language, stop: Sequence[str]) -> Non
 
 
 def language(of: ModelFolder, data: str | None = None) -> Language:
-    """Of a model's folder.  Raises UserError or BadInput if there is none, or it is of another vocabulary."""
+    """Return the tokenizer of a model's folder.
+
+    Args:
+        of: the model's folder.
+        data: where the text of its training lies now.
+
+    Raises:
+        UserError: or BadInput, if there is no tokenizer, or it has another vocabulary.
+    """
     from icl.data.published import PublishedTokenizer
     from icl.data.published import ends as ends_of
     from icl.data.shards import TokenData, read_manifest

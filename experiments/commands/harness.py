@@ -1,7 +1,7 @@
 """Tasks of lm-evaluation-harness, through its own interface for models: it asks, and scores what is answered.
 
-What it asks is how likely a text is, or what follows one; `icl.models.scoring` and `icl.models.sampling` answer.  Tasks
-are read from the hub, or from a folder of task files.
+It asks how likely a text is, or what follows one; `icl.models.scoring` and `icl.models.sampling` answer.  Tasks are
+read from the hub, or from a folder of task files.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ NEW = 256  # tokens that are written where a task names no length
 
 @dataclass(frozen=True)
 class Tasks:
-    """What is asked.
+    """The tasks to run.
 
     names    of tasks, as the harness knows them
     folder   of more task files
     fewshot  solved examples before each question; by default what the task says
-    limit    of questions a task; by default all
+    limit    of questions per task; by default all
     """
 
     names: tuple[str, ...]
@@ -60,7 +60,7 @@ def evaluate_tasks(
     device: str = "auto",
     out: Path | str = "runs",
 ) -> Probed:
-    """Every task's metrics of every model, in a folder below out/tasks; what is there is kept.
+    """Evaluate every task's metrics for every model, in a folder below out/tasks; what is there is kept.
 
     runs     folders of finished trainings, imported or published models
     variant  what published weights are of; by default vanilla
@@ -108,7 +108,7 @@ def evaluate_tasks(
 
 
 def _files(folder: Path, weights: Sequence[Path]) -> list[Path]:
-    """What decides how a model answers, or what is asked: weights, and all that is small beside them."""
+    """Return the files that decide how a model answers, or what is asked: weights, and the small files beside them."""
     small = (path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".yaml", ".yml", ".jsonl", ".py"))
     mine = {"summary.json", "metrics.jsonl"}
     return [*weights, *(path for path in small if path.is_file() and path.name not in mine)]
@@ -121,7 +121,7 @@ def _check(spoken: Language, of: ModelFolder) -> None:
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """What the harness prints goes to standard error, and what goes wrong in it, or in a task, is one line."""
+    """Send what the harness prints to standard error, and raise any error in it, or in a task, as one line."""
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -133,7 +133,7 @@ def _one_line() -> Iterator[None]:
 
 
 def _loaded(tasks: Tasks) -> Any:
-    """The harness's task manager, and nothing that it does not know."""
+    """Return the harness's task manager.  Raises UserError for a task that it does not know."""
     if tasks.folder is not None and not tasks.folder.is_dir():
         raise UserError(f"{tasks.folder}: no such folder")
     manager = import_module("lm_eval.tasks")
@@ -155,7 +155,7 @@ class _Asked:
 
 
 def _ask(model: Any, tasks: Tasks) -> Json:
-    """By task, by metric."""
+    """Return the harness's results, by task and metric."""
     with _one_line():
         found = import_module("lm_eval.evaluator").simple_evaluate(
             model=model,
@@ -193,7 +193,7 @@ def likelihoods(
 
 
 def harness_model(model: Decoder, spoken: Language) -> Any:
-    """The model as the harness takes it: one of its TemplateLM."""
+    """Return the model as the harness takes it: as one of its TemplateLM."""
     from icl.models.sampling import Sampling, generate
     from icl.models.scoring import score, windows
 
@@ -202,8 +202,10 @@ def harness_model(model: Decoder, spoken: Language) -> Any:
     context = model.config.context
 
     class Ours(base):  # type: ignore[misc]
-        """Of what is longer than the model's context the beginning is not read; a continuation has to fit, and what is
-        written takes half of the context at most."""
+        """A language model for the harness, which reads the end of texts longer than the model's context.
+
+        A continuation has to fit, and generated text takes half of the context at most.
+        """
 
         eot_token_id = end
         prefix_token_id = spoken.start[0] if spoken.start else end

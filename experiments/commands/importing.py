@@ -1,4 +1,4 @@
-"""Published weights as folders of our own, and models as folders for transformers, or under another plan."""
+"""Imports of published weights as folders of our own, and exports of models for transformers, or under another plan."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Made:
 
 
 def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made:
-    """A folder that says itself what it holds, from one that others laid out; whole, or not at all.
+    """Write a folder that describes itself, from one that others laid out; whole, or not at all.
 
     source   a folder, or hf:NAME for one of the hub's
     variant  what its weights are of, by default what it says, or vanilla
@@ -71,7 +71,7 @@ def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made
 
 
 def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean") -> Made:
-    """A folder with the model of another, made into one under another plan (`icl.conversion`), to be trained on.
+    """Write a folder with another folder's model under another plan (`icl.conversion`), to be trained on.
 
     Raises UserError or BadInput for what is not there or has no meaning, and for an `out` that is there already.
     """
@@ -99,7 +99,7 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
 
 
 def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mapping[str, str]) -> None:
-    """Under a temporary name until it is whole.  before: a folder whose tokenizer goes with it."""
+    """Write a folder, under a temporary name until it is whole.  before: a folder whose tokenizer goes with it."""
     from icl.models.saved import PLAN, weights
     from icl.published.writing import check_finite
 
@@ -119,15 +119,17 @@ def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mappin
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """Of the files that hold a folder's weights, however many."""
+    """Return digests of the files that hold a folder's weights, however many."""
     from icl.published.files import weight_files
 
     return {path.name: digest_of(path) for path in weight_files(folder)}
 
 
 def _origin(of: ModelFolder) -> Json:
-    """Where a converted model's weights come from: a training's recipe, data and provenance, what others said of
-    theirs, and of what was converted itself, what was before that."""
+    """Return where a converted model's weights come from: of a training its recipe, data and provenance.
+
+    Of others' weights it is what their folder says; of a model that was itself converted, also what was before that.
+    """
     trained = of.kind == "trained"
     record = extension.finished(of.folder) if trained else RunFolder(of.folder).read("config.json")
     kept = {name: record[name] for name in (OF_TRAININGS if trained else OF_OTHERS) if name in record}
@@ -145,13 +147,13 @@ def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
 
 
 def _ends(folder: Path, config: Json) -> dict[str, str]:
-    """Which tokens end a text, where config.json alone says it."""
+    """Return the file that names the tokens which end a text, where config.json alone says it."""
     name, found = "generation_config.json", config.get("eos_token_id")
     return {} if found is None or (folder / name).exists() else {name: json.dumps({"eos_token_id": found})}
 
 
 def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "float32") -> Made:
-    """A folder for transformers: plain where it knows such a model, else one that is read through this package.
+    """Write a folder for transformers: plain where it knows such a model, else one that is read through this package.
 
     to      hf, or the layout of a paper's own code (`icl.published.kinds.PAPERS`)
     dtype   float32, bfloat16 or float16, to which weights are rounded
@@ -183,7 +185,7 @@ def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "floa
 
 
 def _texts(of: ModelFolder) -> dict[str, str]:
-    """What transformers wants to know of the tokenizer of a training."""
+    """Return the files with which transformers reads a training's tokenizer; none unless it is of byte pairs."""
     from icl.data.tokenizers import END, BytePairs, saved_tokenizer
 
     found = saved_tokenizer(of.folder)
@@ -208,7 +210,7 @@ def _plain(model: Decoder) -> bool:
 
 
 def _check_layout(source: str, folder: Path) -> None:
-    """Raise UserError, which says what is wanted, for what is no folder of a model."""
+    """Raise UserError, which says what is wanted, for a folder that holds no model."""
     if folder.is_file():
         raise UserError(f"{source} is a file; name its folder, which holds config.json and the weights")
     if not folder.is_dir():
@@ -226,7 +228,7 @@ def _free(place: Path) -> None:
 
 
 def _downloaded(source: str) -> Path:
-    """Of the hub, kept in its own cache; no code and nothing pickled."""
+    """Download a model from the hub, into the hub's own cache; no code and nothing pickled."""
     from icl.data.sources import package
 
     hub = package("huggingface_hub")

@@ -1,4 +1,4 @@
-"""Figures of what layers do: one a family, in which several trainings share every pair of axes."""
+"""Figures of what layers do: one per family, in which several trainings share every pair of axes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Panel:
 
 
 def _of(name: str, at: int | None = None) -> Reference:
-    """What stands under a name, or one number of it."""
+    """Return a reader of the value of that name in a result, or of one number of it."""
     return lambda result: result[name] if at is None or result[name] is None else result[name][at]
 
 
@@ -96,12 +96,12 @@ PANELS: dict[str, tuple[Panel, ...]] = {
 
 
 def panels_of(family: str, record: Json) -> list[Panel]:
-    """Those in which there is something to be seen."""
+    """Return the panels in which there is something to be seen."""
     return [panel for panel in PANELS[family] if any(series(panel, result) for result in record["families"][family])]
 
 
 def draw(family: str, record: Json, run: RunFolder) -> None:
-    """FAMILY.svg and .png, of the record that `experiments.commands.probing` keeps; FAMILY-2 for a fifth panel on."""
+    """Draw FAMILY.svg and .png from a record of `experiments.commands.probing`; FAMILY-2 for a fifth panel on."""
     panels = panels_of(family, record)
     with style.drawing():
         for number, start in enumerate(range(0, len(panels), MOST_PANELS), 1):
@@ -137,7 +137,7 @@ def _figure(panels: Sequence[Panel], record: Json, results: Sequence[Json]) -> F
 
 
 def looks(runs: Sequence[Json]) -> list[Json]:
-    """Label, colour, line and marker of each: its variant's own, unless two have one name."""
+    """Return label, colour, line and marker of each run: its variant's own, unless two have one name."""
     names = [about["name"] for about in runs]
     if len(set(names)) == len(names):
         return [{"label": name, **style.look(name)} for name in names]
@@ -156,7 +156,7 @@ class Series:
 
 
 def series(panel: Panel, result: Json) -> Series | None:
-    """What a panel shows of one training's result; None where it has nothing to show."""
+    """Return the line that a panel shows of one training's result; None where it has nothing to show."""
     found = result[panel.values]
     if found is None:
         return None
@@ -171,7 +171,7 @@ def series(panel: Panel, result: Json) -> Series | None:
 
 
 def _draw(axis: Axes, panel: Panel, result: Json, sequences: int, look: Json) -> None:
-    """One training's line, with 95 % intervals over sequences, or batches, where the panel has means of them."""
+    """Draw one training's line, with 95 % intervals over sequences, or batches, where the panel has means of them."""
     from scipy.special import stdtrit
 
     found = series(panel, result)

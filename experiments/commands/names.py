@@ -32,7 +32,7 @@ SIZES = {"d": int, "n": int, "sigma": float}
 
 @dataclass(frozen=True)
 class Model:
-    """What is trained, before it is known on what: as it was asked for, and with which weights it begins."""
+    """A model that is to be trained, before its data are known: as it was requested, and its initial weights."""
 
     architecture: Architecture
     variant: str | Plan
@@ -41,7 +41,7 @@ class Model:
 
 
 def model(preset: str, variant: str | None, sizes: dict[str, int | None]) -> Model:
-    """A new one, of a preset's kind.  Raises BadInput or UserError for what makes no sense."""
+    """Return a new model, of a preset's kind.  Raises BadInput or UserError for what makes no sense."""
     asked = PRESETS[preset].variant if variant is None and preset in PRESETS else variant
     config, _ = sized(preset, "vanilla")
     config, chosen = sized(resized(config, **sizes), asked)
@@ -52,7 +52,7 @@ def model(preset: str, variant: str | None, sizes: dict[str, int | None]) -> Mod
 
 
 def trained(folder: Path, variant: str | None, sizes: dict[str, int | None]) -> Model:
-    """The one in a folder, to be trained on.  Raises UserError or BadInput if there is none that can be."""
+    """Return the model in a folder, to be trained on.  Raises UserError or BadInput if there is none that can be."""
     for option, value in {"variant": variant, **sizes}.items():
         if value is not None:
             helps = "; `crosslayer convert` makes it another variant" if option == "variant" else ""
@@ -65,7 +65,7 @@ def trained(folder: Path, variant: str | None, sizes: dict[str, int | None]) -> 
 
 
 def arm(of: Model, options: TrainingOptions) -> Arm:
-    """Return the training as data, of text the name alone.  Raises UserError or BadInput for what makes no sense."""
+    """Return the training as data, text by name alone.  Raises UserError or BadInput for what makes no sense."""
     schedule, context, batch = options.schedule, options.context, options.batch
     if schedule not in SCHEDULES:
         raise UserError(unknown("schedule", schedule, SCHEDULES))
@@ -91,7 +91,7 @@ def arm(of: Model, options: TrainingOptions) -> Arm:
 
 
 def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, Source]:
-    """The architecture with the context of its data, for prompts with their stem; and the data, if text yet to come.
+    """Return the architecture with the context of its data, for prompts with their stem; and the data, if text, unread.
 
     A vocabulary that is not known yet is taken for the least that there can be.
     """
@@ -111,15 +111,17 @@ def _sized(config: Architecture, data: str, context: int | None) -> tuple[Archit
 
 
 def _check_kind(data: str) -> None:
-    """Raises UserError for what is written as `regression:...` is, and misspelt, unless it is there."""
+    """Raise UserError for data written like a misspelt `regression:...`, unless there is a folder of that name."""
     kind, colon, _ = data.partition(":")
     if colon and not Path(data).exists() and (near := suggestions(kind, [REGRESSION, RECALL])):
         raise UserError(f"unknown data {data!r}; did you mean {near[0]}:...?")
 
 
 def _continued(of: Model, data: str, context: int | None) -> tuple[Architecture, Source]:
-    """As `_sized`, of a model whose stem and vocabulary are there; its context stays, unless a longer one is asked for,
-    and what it reads may be shorter."""
+    """Return architecture and data as `_sized` does, for a model whose stem and vocabulary are there.
+
+    Its context stays, unless a longer one is requested; it may read shorter sequences.
+    """
     config = of.architecture
     assert of.initial is not None
     sizes, source = _sized(replace(config, stem=Tokens(1)), data, context)
@@ -141,7 +143,7 @@ def _kind(config: Architecture) -> str:
 
 
 def reading(arm: Arm) -> Arm:
-    """With the text that it names, and its vocabulary, if it reads text.
+    """Return the arm with the text that it names, and its vocabulary, if it reads text.
 
     Raises UserError for text by another tokenizer than that of a model which is trained on.
     """
@@ -177,7 +179,7 @@ def _of_vocabulary(config: Architecture, vocab: int) -> Architecture:
 
 
 def _prompts(text: str) -> PromptSource:
-    """Of regression:d=5,n=20,sigma=0.1; beside these, scored=last and the fields of `theory.plans.law.Law`."""
+    """Read regression:d=5,n=20,sigma=0.1; beside these, scored=last and the fields of `theory.plans.law.Law`."""
     given = pairs("regression", text.removeprefix("regression:"))
     sizes = {name: given.pop(name) for name in SIZES if name in given}
     try:

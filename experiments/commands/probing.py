@@ -1,4 +1,4 @@
-"""What the layers of trained models do, side by side: measured on data that they have not seen, kept, and drawn."""
+"""Probes of trained models' layers, side by side: measured on data that they have not seen, kept, and drawn."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ def probe(
 
 
 def families(subjects: Sequence[Subject], what: Sequence[str] | None) -> list[str]:
-    """What is asked of all.  Raises UserError for what is not there, or cannot be asked of one of them."""
+    """Return the families that all subjects are probed by.
+
+    Raises:
+        UserError: for an unknown family, or a requested one that a subject does not have.
+    """
     check_alike(subjects)
     _check_known(what or ())
     chosen = []
@@ -111,7 +115,7 @@ def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], s
 
 
 class _Measure:
-    """Measures a family of a training; the model asked last is kept, as most are asked several in a row."""
+    """A measurement of a family on a training; the last model is kept, as most are measured several times in a row."""
 
     def __init__(self, sample: Sample, device: str) -> None:
         self.sample, self.device = sample, device

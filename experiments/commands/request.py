@@ -1,4 +1,4 @@
-"""What a user asks of one training: which arm it is, where it goes and what it needs, in words before it begins."""
+"""A user's request for one training: its arm, its folder and its needs, in words before it begins."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ from theory.plans.presets import PRESETS
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be trained, and where; before: the training that it carries on, if it does; memory: that it needs, in
-    words."""
+    """A requested training.
+
+    Attributes:
+        before: the training that it carries on, if it does.
+        memory: that it needs, in words.
+    """
 
     arm: Arm
     called: str
@@ -33,7 +37,7 @@ class Request:
 
 
 def ask(options: TrainingOptions, count: int) -> Request:
-    """Return what is asked for, of so many processes.  Raises UserError or BadInput for what makes no sense."""
+    """Return the request, for so many processes.  Raises UserError or BadInput for what makes no sense."""
     check_at_least_one(**options.sizes)
     if options.preset is not None:
         of, called = names.model(options.preset, options.variant, options.sizes), options.preset
@@ -75,7 +79,13 @@ def _place(folder: Path, named: str, key: str, preset: str | None) -> Path:
 
 
 def sizes(called: str, arm: Arm, needs: str) -> tuple[str, str]:
-    """What is about to be trained, in two lines; called: its preset, or what its folder is called; needs: memory."""
+    """Return a description of the training about to begin, in two lines.
+
+    Args:
+        called: its preset, or what its folder is called.
+        arm: what is trained.
+        needs: memory.
+    """
     config = arm.architecture
     shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
     shared = f", on a latent of {config.latent.width}" if config.latent else shared

@@ -1,4 +1,4 @@
-"""Models side by side: what each costs, over the first, and what trainings ended with on the same held-out data."""
+"""A comparison of models: each one's costs over the first's, and final losses on the same held-out data."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ BYTES = 2  # of a bf16
 
 
 def side_by_side(places: Sequence[str]) -> Json:
-    """context: tokens that a token attends over, of all models alike, the shortest of their contexts; models: of each
-    its costs, over_first: these over the first one's; loss, loss_less_first: None where a training knows none, or was
-    asked about other data than the first training here; steps, seed: of a training.
+    """Return the costs of models over the first's, and their losses minus the first's.
+
+    context: tokens that a token attends over, the same for all models, the shortest of their contexts; models: each
+    one's costs; over_first: these over the first one's; loss, loss_less_first: None where a training knows none, or has
+    other held-out data than the first training here; steps, seed: of a training.
 
     places  folders of models, or names of presets
 
@@ -73,7 +75,7 @@ def _training(of: ModelFolder) -> Json:
 
 
 def _asked(of: ModelFolder) -> str:
-    """What decides a training's held-out data, wherever they lie."""
+    """Return what decides a training's held-out data, wherever they lie."""
     source = of.source
     if isinstance(source, PromptSource):
         return f"regression {source.to_json()}"

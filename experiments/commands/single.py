@@ -1,4 +1,4 @@
-"""One training on its own: its sizes are said, it is carried through in its folder, and resumed there."""
+"""One training on its own: its sizes are printed, it runs in its folder, and resumes there."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ train.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def carried_out(options: TrainingOptions) -> Trained:
-    """Train what is asked for to its end.  Raises as `train`."""
+    """Train the requested model to its end.  Raises as `train`."""
     launch = launched(os.environ)
 
     def ask() -> Request:
@@ -156,7 +156,7 @@ def _trained(job: Request, processes: Processes, save_every: float) -> Json:
 
 
 def _describe(arm: Arm, run: RunFolder) -> None:
-    """What lies beside the weights, so that they can be read."""
+    """Write what lies beside the weights, so that they can be read."""
     describe(arm, run)
     if isinstance(arm.source, TextSource):
         from icl.data.shards import TokenData, read_manifest

@@ -1,4 +1,4 @@
-"""What layers are looked at of: the models of finished trainings, and weights that others have published."""
+"""Subjects of probes: the models of finished trainings, and weights that others have published."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ STDLIB, RANDOM = "stdlib", "random"
 
 @dataclass(frozen=True)
 class Asked:
-    """What is looked at of subjects that leave it open.
+    """A user's choices for subjects that leave them open.
 
     data      where the text of trainings lies now, if not where it lay
-    context   tokens a sequence of text; by default a training's own, of published weights at most CONTEXT
+    context   tokens per sequence of text; by default as trained, of published weights at most CONTEXT
     text      a source as `icl.data.sources.documents` takes it, or `random`; by default what a training holds out, of
               others' models stdlib where a tokenizer lies beside them, else random tokens
     variant   what published weights are of; by default vanilla
@@ -110,7 +110,7 @@ class Published:
 
     @property
     def key(self) -> str:
-        """Of weights and sequences, and of what these do not say: the plan, eps and theta."""
+        """A digest of weights and sequences, and of what these do not say: the plan, eps and theta."""
         return _digest([self.weights, repr(self.of.architecture), text(self.of.plan), str(self.sequences.tolist())])
 
     def task(self) -> HeldOut:
@@ -120,7 +120,7 @@ class Published:
 
 
 def subjects(folders: Iterable[Path], asked: Asked) -> list[Subject]:
-    """The models in some folders.  Raises UserError or BadInput, also for what was asked of none of them."""
+    """Return the models in some folders.  Raises UserError or BadInput, also for options that apply to none of them."""
     found = [subject(folder, asked) for folder in folders]
     if found and asked.variant is not None and all(one.of.kind not in OPEN for one in found):
         raise UserError(f"--variant is for published weights, and {found[0].of.folder} says itself what it holds")
@@ -128,7 +128,7 @@ def subjects(folders: Iterable[Path], asked: Asked) -> list[Subject]:
 
 
 def subject(folder: Path, asked: Asked | None = None) -> Subject:
-    """The model in a folder.  Raises UserError or BadInput if there is none, or no finished one."""
+    """Return the model in a folder.  Raises UserError or BadInput if there is none, or no finished one."""
     asked = asked or Asked()
     if asked.context is not None:
         at_least("--context", asked.context, 2)
@@ -155,7 +155,7 @@ def _trained(of: ModelFolder, asked: Asked) -> Trained:
 
 
 def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
-    """By the tokenizer that lies beside the weights, which a training leaves there too."""
+    """Return a subject on text by the tokenizer that lies beside the weights, which a training leaves there too."""
     from icl.data.published import TOKENIZER, PublishedTokenizer, random_sequences, sequences
     from icl.published.files import weight_files
 
@@ -192,7 +192,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def check_alike(found: Sequence[Subject]) -> None:
-    """Raises UserError for no models, and for those of different kinds of data together."""
+    """Raise UserError for no models, and for those of different kinds of data together."""
     if not found:
         raise UserError("name the folder of a finished training, or of several")
     kinds = {one.kind: one.of.folder for one in sorted(found, key=lambda one: one.kind)}
@@ -202,13 +202,13 @@ def check_alike(found: Sequence[Subject]) -> None:
 
 
 def named(found: Sequence[Subject], sample: Sample, device: str, module: str) -> str:
-    """The folder of what a module finds of them."""
+    """Return the folder of a module's results for these subjects."""
     parts = [[one.key for one in found], asdict(sample), device, source_digest(module)]
     digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return f"{in_a_path('-'.join(one.of.name for one in found))}-{digest}"
 
 
 def about(one: Subject) -> Json:
-    """As a record keeps it."""
+    """Return a subject's entry in a record."""
     of = one.of
     return {"name": of.name, "seed": of.seed, "folder": str(of.folder), "weights": one.weights, "data": one.data}

@@ -1,4 +1,4 @@
-"""What can be said of one training: the fields are the options of `crosslayer train` and the arguments of `train`."""
+"""The options of one training: the fields are the options of `crosslayer train` and the arguments of `train`."""
 
 from __future__ import annotations
 
