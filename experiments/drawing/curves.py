@@ -1,4 +1,4 @@
-"""What theory says of in-context regression at every position, for trained models to be held against."""
+"""Predicted losses of in-context regression at every position, for trained models to be compared with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 def curves(d: int, n: int, sigma: float, pairs: Sequence[int] | None = None) -> dict[str, list[float | None]]:
-    """Losses E ||y - prediction||^2 after 0 .. n pairs (`theory.prompts.regression`); None where one is infinite.
+    """Return losses E ||y - prediction||^2 after 0 .. n pairs (`theory.prompts.regression`); None where one is
+    infinite.
 
     pairs   after so many, in place of all: each takes a good part of a second
     """
@@ -37,7 +38,7 @@ def curves(d: int, n: int, sigma: float, pairs: Sequence[int] | None = None) -> 
 
 
 def draw(axis: Axes, curves: Mapping[str, Sequence[float | None]], pairs: Sequence[int] | None = None) -> None:
-    """The curves over the number of pairs, 0, 1, .. unless `pairs` says which, and the axes' labels."""
+    """Draw the curves over the number of pairs, 0, 1, .. unless `pairs` says which, and label the axes."""
     for name, losses in curves.items():
         axis.plot(
             pairs or range(len(losses)),

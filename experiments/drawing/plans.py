@@ -25,7 +25,7 @@ INSET = 0.06
 
 
 def draw(config: Architecture, plan: Plan, title: str) -> Figure:
-    """A panel for each map that the plan changes, the value map always, and one for the depth map."""
+    """Draw a panel for each map that the plan changes, the value map always, and one for the depth map."""
     maps = shown_maps(plan)
     layers, heads = plan.shape.layers, plan.shape.heads
     height = min(9.0, 2.2 + 0.24 * layers)
@@ -67,7 +67,10 @@ def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
 
 
 def _shares(mix: Mix) -> Iterator[tuple[float, float, Term]]:
-    """Where each term of a sum begins in its cell and how wide it is: its weight's share, a learned one being 1."""
+    """Yield each term of a sum with the place in its cell where it begins, and its width: its weight's share.
+
+    A learned weight counts as 1.
+    """
     sizes = [1.0 if isinstance(t.weight, Learned) else abs(t.weight) for t in mix.terms]
     begin = 0.0
     for size, term in zip(sizes, mix.terms, strict=True):
@@ -102,7 +105,7 @@ def _cell(
 
 
 def _shade(source: int, layers: int) -> tuple[float, float, float]:
-    """From layer 1's dark to the last layer's pale."""
+    """Return a source's colour, from layer 1's dark to the last layer's pale."""
     step = (source - 1) / max(1, layers - 1)
     dark, pale = to_rgb(FIRST), to_rgb(LATER)
     red, green, blue = (a + (b - a) * step**0.5 for a, b in zip(dark, pale, strict=True))
@@ -139,7 +142,7 @@ def _look(plan: Plan, sources: int) -> dict[str, Any]:
 
 
 def _legend(plan: Plan) -> list[Patch]:
-    """What the picture holds, and nothing else."""
+    """Return the legend of what the picture holds, and nothing else."""
     heads = [(n, h, plan.head(n, h)) for n, h in plan.shape.cells()]
     reads = [MAPS[name] for name in shown_maps(plan)]
     shown = [(n, h, mix) for n, h, head in heads for read in reads for mix in read(head)]

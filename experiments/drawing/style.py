@@ -1,4 +1,4 @@
-"""How figures look: readable in greyscale, with labels large enough to print at column width.
+"""The look of figures: readable in greyscale, with labels large enough to print at column width.
 
 Matplotlib is imported when something is drawn, so that an experiment can import this module at its top.
 """
@@ -75,7 +75,7 @@ RC: dict[str, Any] = {
 
 
 def look(variant: str) -> dict[str, Any]:
-    """Colour, line and marker of a named variant, or of `twin`; its paper's colour, and a star, where none is set.
+    """Return colour, line and marker of a variant, or of `twin`; its paper's colour, and a star, where none is set.
 
     With options, such as attnres-block:size=4: the option's own, or else the variant's.
     """
@@ -90,7 +90,7 @@ def look(variant: str) -> dict[str, Any]:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """The settings above, for whatever is drawn and saved inside."""
+    """Apply the settings above to whatever is drawn and saved inside."""
     import matplotlib
 
     with matplotlib.rc_context(RC):  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def drawing() -> Iterator[None]:
 
 
 def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:
-    """Panels of width x height inches, row by row, with room for a legend under each."""
+    """Return panels of width x height inches, row by row, with room for a legend under each."""
     from matplotlib.figure import Figure
 
     fig = Figure(figsize=(width * columns, height * rows), layout="constrained")
@@ -106,7 +106,7 @@ def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0)
 
 
 def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit: float = 1.0, **look: Any) -> None:
-    """Hollow markers with intervals: what was trained."""
+    """Draw hollow markers with intervals: what was trained."""
     axis.errorbar(
         x,
         [i.mean / unit for i in intervals],
@@ -118,7 +118,7 @@ def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit:
 def geometric(
     axis: Axes, x: Sequence[float], logs: Sequence[Interval], *, along: bool = False, **look: Any
 ) -> list[float]:
-    """Hollow markers at geometric means, with intervals found of logarithms, so that none goes below 0; the means.
+    """Draw hollow markers at geometric means and return these; intervals are of logarithms, so none goes below 0.
 
     along: the means lie along the horizontal axis, and x on the other
     """
@@ -130,7 +130,7 @@ def geometric(
 
 
 def seeds(axis: Axes, x: float, values: Sequence[float], color: str) -> None:
-    """Small dots beside, one a seed: where seeds fall apart into several kinds, an interval of their mean hides it."""
+    """Draw a small dot per seed: where seeds fall into several kinds, an interval of their mean hides it."""
     from matplotlib.transforms import ScaledTranslation
 
     beside = axis.transData + ScaledTranslation(4 / 72, 0, axis.figure.dpi_scale_trans)
@@ -138,7 +138,7 @@ def seeds(axis: Axes, x: float, values: Sequence[float], color: str) -> None:
 
 
 def crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | None = None) -> None:
-    """What exact minimisation found."""
+    """Draw crosses for the results of exact minimisation."""
     axis.plot(x, y, "x", color="black", markersize=8, markeredgewidth=0.8, zorder=4, label=label)  # hides no marker
 
 
@@ -151,14 +151,14 @@ def tokens_per_parameter(axis: Axes, x: Sequence[float]) -> None:
 
 
 def finish(axes: list[Axes]) -> None:
-    """(a), (b), ... before each panel's title, and its legend below, clear of the data."""
+    """Put (a), (b), ... before each panel's title, and its legend below, clear of the data."""
     for name, axis in zip("abcdefgh", axes, strict=False):
         axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
         legend_below(axis)
 
 
 def legend_below(axis: Axes, columns: int = 3) -> None:
-    """Below the panel's own labels, in as many columns as there is room for: a legend is not to outgrow the panel."""
+    """Draw a legend below the panel's own labels, in as many columns as fit: it is not to outgrow the panel."""
     from matplotlib.transforms import ScaledTranslation
 
     handles, labels = axis.get_legend_handles_labels()
@@ -177,13 +177,13 @@ def legend_below(axis: Axes, columns: int = 3) -> None:
 
 
 def save(fig: Figure, folder: Path, name: str = "figure") -> None:
-    """Of this name, an .svg and a .png."""
+    """Save a figure under this name, as .svg and .png."""
     for suffix in ("svg", "png"):
         save_as(fig, folder / f"{name}.{suffix}")
 
 
 def save_as(fig: Figure, path: Path) -> None:
-    """In the format of the name's suffix, without dates, so that equal figures are equal files."""
+    """Save a figure in the format of the name's suffix, without dates, so that equal figures are equal files."""
     kind = path.suffix[1:]
     dated = {"svg": "Date", "pdf": "CreationDate"}
     options: dict[str, Any] = {"metadata": {dated[kind]: None}} if kind in dated else {"dpi": 200}
