@@ -1,4 +1,4 @@
-"""What the paper of Dynamic Value Attention prints: losses, times, counts."""
+"""Printed numbers of the paper of Dynamic Value Attention: losses, times, counts."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ TABLE_2 = {
 
 
 def curve(model: str, part: str) -> list[float]:
-    """The column of a model, a or b, and a part, training or validation."""
+    """Return the column of a model, a or b, and a part, training or validation."""
     place = 2 * ("ab".index(model)) + ("training", "validation").index(part)
     return [row[place] for row in TABLE_2.values()]

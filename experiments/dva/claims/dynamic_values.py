@@ -1,4 +1,4 @@
-"""Claims on sections 3 and 7: what dynamic values come to, what they can do, and how they are added."""
+"""Claims on sections 3 and 7: the collapsed form of dynamic values, their abilities, and ways of adding them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def one_query_has_a_value_matrix(matrix: Callable[[Array, Array, Array], Array])
     wrong="the initial form's pairs",
 )
 def decoders_are_the_sum(form: Any) -> Conditions:
-    """`icl.models.attention.Core` in float64."""
+    """Compare with `icl.models.attention.Core` in float64."""
     import torch
 
     from icl.models.attention import weights
@@ -217,7 +217,7 @@ def products_of_both_ways(version: tuple[Any, Callable[[Any, Any, int, int], int
     wrong="as many of the initial form",
 )
 def numbers_at_the_peak(of_pairs: dict[Any, float]) -> Conditions:
-    """Beside what grows with tokens alone, and two numbers, the outputs' sum and its gradient; 256 tokens, width 4."""
+    """Count at 256 tokens and width 4, beside what grows with tokens alone, the outputs' sum and its gradient."""
     from functools import partial
 
     import torch
@@ -242,7 +242,7 @@ def numbers_at_the_peak(of_pairs: dict[Any, float]) -> Conditions:
     kind="exact",
 )
 def numbers_of_pairs(powers: tuple[int, int, int]) -> Conditions:
-    """Of both forms naive, and collapsed: T^2 times the width to these powers."""
+    """Compare both naive forms, and the collapsed one, with T^2 times the width to these powers."""
     for tokens, width in ((1, 2), (5, 3)):
         _, v, q, k = _draws(tokens, width)
         relation = q[:, None, :, None] * k[None, :, None, :]
@@ -273,7 +273,7 @@ POWERFUL = Claim(
 
 
 def _degrees(along: np.ndarray) -> set[int]:
-    """Of a polynomial of degree 4 at most, 0 at 0, from its values at 1 to 4 times a token."""
+    """Return the degrees of a polynomial (at most 4, 0 at 0) from its values at 1 to 4 times a token."""
     times = np.arange(1.0, 5)
     coefficients = np.linalg.solve(times[:, None] ** np.arange(1, 5), along)
     return {degree for degree, row in enumerate(coefficients, 1) if np.abs(row).max() > CLOSE}
@@ -357,7 +357,7 @@ def added_without_a_change(size: float) -> Conditions:
     kind="exact",
 )
 def what_it_adds(matrices: dict[str, int]) -> Conditions:
-    """Beside two embeddings, positions, and the biases and norms of GPT-2's blocks."""
+    """Count matrices beside two embeddings, positions, and the biases and norms of GPT-2's blocks."""
     for d, layers, heads in ((12, 1, 1), (12, 2, 3), (6, 2, 3)):
         sizes = gpt2(d_model=d, n_heads=heads, n_layers=layers, vocab=64, context=16, tied=False, qkv_bias=False)
         rest = (2 * 64 + 16) * d + layers * (6 * d + 4 * d) + 2 * d

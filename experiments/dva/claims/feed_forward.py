@@ -1,4 +1,4 @@
-"""Claims on feed-forwards as attention, and on doing without them."""
+"""Claims on feed-forwards as attention, and on models without them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gelu(x: Array) -> Array:
 
 
 def softmax(x: Array) -> Array:
-    """Of all scores of a token together."""
+    """Return the softmax over all scores of a token together."""
     from scipy.special import softmax as of_scipy
 
     result: Array = of_scipy(x, axis=1)
@@ -146,7 +146,7 @@ def dynamic_heads_hold_one(times: int) -> Conditions:
     wrong="both are linear in the token",
 )
 def decoders_at_their_first_token(linear: dict[str, bool]) -> Conditions:
-    """Second differences are 0 where it is linear; third differences are 0 in both."""
+    """Check differences: second ones are 0 where the output is linear; third ones are 0 in both."""
     import torch
 
     from icl.models.decoder import Decoder

@@ -44,7 +44,7 @@ GATES = Claim(
     wrong="gates of the keys' own tokens",
 )
 def a_gate_leaves_the_scores(gate_of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Conditions:
-    """gate_of: tokens (d, keys), the query's the last, and a matrix (w, d) -> what the gate is squeezed from."""
+    """Check gates; gate_of: tokens (d, keys), the query's last, and a matrix (w, d) -> what the gate squeezes."""
     rng = np.random.default_rng(27)
     for width, d in ((1, 2), (3, 4)):
         tokens, (value, query) = rng.standard_normal((d, 5)), rng.standard_normal((2, width, d))
@@ -183,7 +183,7 @@ def outputs_grow_with_the_square(power: int) -> Conditions:
     wrong="second order for all",
 )
 def smooth_gates_are_linear_at_first(orders: dict[str, int]) -> Conditions:
-    """By value and slope at 0."""
+    """Compare each gate, by value and slope at 0, with its linear part."""
     gates: dict[str, tuple[Callable[[float], float], float, float]] = {
         "sigmoid": (lambda z: float(1 / (1 + np.exp(-z))), 0.5, 0.25),
         "exp": (lambda z: float(np.exp(z)), 1.0, 1.0),

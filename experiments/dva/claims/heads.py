@@ -149,7 +149,7 @@ ONE_HEAD = Claim(
     wrong="linear for both",
 )
 def alone_is_quadratic(even: tuple[bool, bool]) -> Conditions:
-    """Whether the even part is there: of a dynamic head with a gate, and of ordinary ones."""
+    """Check which heads have an even part: a dynamic head with a gate, and ordinary ones."""
     rng = np.random.default_rng(5)
     for d, width in ((2, 2), (3, 5), (4, 1)):
         v, query, key = rng.standard_normal((3, width, d))
@@ -200,7 +200,9 @@ def patterns_are_what_it_takes(count: Callable[[list[tuple[np.ndarray, np.ndarra
 
 
 def _directions_by_distance(pairs: np.ndarray, wanted: np.ndarray) -> int | None:
-    """With the mean of the tokens and tanh(c delta / 2) delta for directions c of a grid; None: neither near nor far.
+    """Return how many directions c of a grid fit, with the tokens' mean and tanh(c delta / 2) delta.
+
+    The result is None where the fit is neither near nor far.
 
     One direction is tried on a fine grid, two on its twentieth part.
     """
@@ -217,15 +219,16 @@ def _directions_by_distance(pairs: np.ndarray, wanted: np.ndarray) -> int | None
 
 
 def _left_over(features: np.ndarray, wanted: np.ndarray) -> float:
-    """Relative mean square that the best linear map of features (n, .) leaves of (n,)."""
+    """Return the relative mean square that the best linear map of features (n, .) leaves of (n,)."""
     by, *_ = np.linalg.lstsq(features, wanted, rcond=None)
     return float(((wanted - features @ by) ** 2).sum() / max(float(wanted @ wanted), 1e-30))
 
 
 def _far_from_one_head(heads_of_it: list[tuple[np.ndarray, np.ndarray]], tokens: np.ndarray) -> bool | None:
-    """Whether no dynamic head was found to give a query what these heads do; None: one neither near nor far.
+    """Return whether no dynamic head was found to give a query what these heads do; None: one neither near nor far.
 
-    The query is the first of the tokens (n, d); it sees itself and each of them.  c is sought, U the best for it.
+    The query is the first of the tokens (n, d); it sees itself and each of them.  The search is over c, with the best U
+    for each.
     """
     from scipy.optimize import minimize
     from scipy.special import expit
@@ -242,7 +245,7 @@ def _far_from_one_head(heads_of_it: list[tuple[np.ndarray, np.ndarray]], tokens:
 
 
 def _of_one_length(d: int, count: int = 30, mean_free: bool = False) -> np.ndarray:
-    """Tokens (count, d), as RMSNorm leaves them, or LayerNorm; there is one and its opposite."""
+    """Return tokens (count, d) as RMSNorm leaves them, or LayerNorm; one has its opposite among them."""
     x = np.random.default_rng(20 + d).standard_normal((count, d))
     x[1] = -x[0]
     if mean_free:
@@ -271,7 +274,7 @@ def two_heads_of_one_length(dimensions: int) -> Conditions:
     kind="descent",
 )
 def on_tokens_without_a_mean(left: Callable[[np.ndarray], np.ndarray]) -> Conditions:
-    """Score directions, and rows, that differ by a constant are one, and constant ones none; by whole numbers."""
+    """Check that score directions, or rows, that differ by a constant count once, constant ones never, exactly."""
     for d in (3, 4):
         tokens = _of_one_length(d, mean_free=True)
         constant, a, w = np.ones(d), np.array([0.0, 1, 4, 9])[:d], np.arange(d)[None] - 2.0
@@ -333,7 +336,7 @@ def _model(heads: int, head_dim: int = 0, layers: int = 2, d: int = 24) -> Archi
     kind="exact",
 )
 def cost_of_heads(together: Mapping[int, Callable[[int], int]]) -> Conditions:
-    """Counted by hand, of a GPT-2 of width 24.  together: how wide its heads are, by the width that is set for each."""
+    """Count the cost by hand for a GPT-2 of width 24; together: its heads' common width, by each head's own."""
     for count, layers, head_dim in product(COUNTS, (1, 2), together):
         sizes = _model(count, head_dim, layers)
         plan, d, wide = resolve("vanilla", sizes.shape), 24, together[head_dim](count)

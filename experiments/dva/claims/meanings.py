@@ -1,4 +1,4 @@
-"""Claims on section 2.2's example, hot girl drinks hot water: how many meanings heads tell apart."""
+"""Claims on section 2.2's example, hot girl drinks hot water: how many meanings heads can separate."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def meanings_of_narrow_heads(law: Callable[[int, int, int, int], int]) -> Condit
     kind="exact",
 )
 def least_over_sets_of_pairs(own: Callable[[int, int], int]) -> Conditions:
-    """own: the rank of a set of pairs in what is the noun's alone."""
+    """Check the least over sets of pairs; own: the rank of a set of pairs in what is the noun's alone."""
     for m, n in ((1, 3), (2, 2), (3, 2), (4, 2), (5, 2), (2, 4), (3, 3)):
         edges = list(product(range(m), range(m, m + n)))
         sets = [[e for i, e in enumerate(edges) if chosen >> i & 1] for chosen in range(2 ** (m * n))]
@@ -98,7 +98,7 @@ def least_over_sets_of_pairs(own: Callable[[int, int], int]) -> Conditions:
 
 
 def _edges_of_a_forest(edges: list[tuple[int, int]]) -> int:
-    """The most edges of these without a circle."""
+    """Return the most of these edges that form no circle."""
     part = {x: x for edge in edges for x in edge}
     kept = 0
     for a, b in edges:
@@ -128,7 +128,7 @@ def meanings_in_a_narrow_stream() -> Iterator[tuple[tuple[int, int, int], int]]:
 
 
 def _is_what_nouns_get(made: np.ndarray, shares: list[np.ndarray], rng: np.random.Generator) -> bool:
-    """f_b + sum_h s^h_ab (g^h_a - c^h_b), pair by pair, for vectors of one number."""
+    """Compare with f_b + sum_h s^h_ab (g^h_a - c^h_b), pair by pair, for vectors of one number."""
     m, n = shares[0].shape
     f, g, c = rng.standard_normal(n), rng.standard_normal((len(shares), m)), rng.standard_normal((len(shares), n))
     expected = f + sum(s * (g[h][:, None] - c[h]) for h, s in enumerate(shares))
@@ -160,7 +160,7 @@ def tables_of_one_head(least: set[tuple[int, int]]) -> Conditions:
     wrong="a gate that is 1",
 )
 def gated_head_tells_all_apart(coordinate: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Conditions:
-    """With s_ab of the adjective's value: (n, w) gates and (m, w) values are `dynamic_head`'s."""
+    """Check gates (n, w) and values (m, w) of `dynamic_head`, with s_ab of the adjective's value."""
     rng = np.random.default_rng(2)
     for m, n in ((2, 3), (3, 3), (4, 2), (2, 5)):
         gates, values = dynamic_head(m, n)
@@ -209,7 +209,7 @@ REDUNDANCY = Claim(
 
 
 def _told_apart(m: int, n: int, heads: int, width: int) -> int:
-    """By heads with scores at random: the rank of what the nouns get."""
+    """Return the rank of what the nouns get from heads with random scores."""
     rng = np.random.default_rng(m + 10 * n + 100 * heads + 1000 * width)
     if not heads:
         return n

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 def helps(x: Array, y: Array, moment: Callable[[Array, Array], Array]) -> Array:
-    """Return what of a moment of the context can help: what is even under one turn of signs and odd under the other.
+    """Return the part of a context's moment that can help: even under one turn of signs and odd under the other.
 
     The turns are those of `theory.dva.first_layer`: of the inputs with the noise, and of W* with the noise.
     """
@@ -90,7 +90,7 @@ def the_gate_adds_to_the_loss(constant: float) -> Conditions:
     wrong="of the other second moments",
 )
 def constants_read_the_same_numbers(read: str) -> Conditions:
-    """Fitted on half of the draws, held against the other half."""
+    """Fit on half of the draws, and compare on the other half."""
     rng = np.random.default_rng(12)
     d, n, width = 3, 4, 2
     for rank in (1, 2):
@@ -194,7 +194,7 @@ def loss_by_pairing(explained: int) -> Conditions:
     scale, sigma = Fraction(3, 50), Fraction(1, 2)
 
     def mean(engine: PromptEngine, size: int, *factors: Factor) -> Fraction:
-        """At W0 = 0."""
+        """Return the mean at W0 = 0."""
         found, known = engine.expect(*factors).as_expr(), {"n": size, "sigma": sympy.Rational(1, 2)}
         at = found.subs({symbol: known.get(symbol.name, 0) for symbol in found.free_symbols})
         return Fraction(int(at.p), int(at.q))
@@ -225,7 +225,7 @@ def _mean(polynomial: Any, normals: Sequence[sympy.Symbol]) -> Fraction:
     kind="exact",
 )
 def squares_by_monomials(law: Callable[[int, Fraction, Fraction], Fraction]) -> Conditions:
-    """(E w f)^2 / E f^2 of theorem 5."""
+    """Compare with (E w f)^2 / E f^2 of theorem 5."""
     half = Fraction(1, 2)
     for n, sigma, alpha in ((1, half, Fraction(2, 5)), (2, half, Fraction(-1, 3)), (2, Fraction(0), Fraction(1))):
         w, *rest = normals = sympy.symbols(f"w x1:{n + 1} e1:{n + 1}")
@@ -280,7 +280,7 @@ BOTH_LAYERS = Claim(
 
 
 def _grid(d: int, points: int = 4) -> list[tuple[Array, float]]:
-    """Points and weights that integrate polynomials of degree 7 over standard normal x exactly."""
+    """Return points and weights that integrate polynomials of degree 7 over standard normal x exactly."""
     at, weights = hermegauss(points)
     every = [list(of) for of in product(range(points), repeat=d)]
     return [(at[of], float(np.prod(weights[of] / weights.sum()))) for of in every]
@@ -336,7 +336,7 @@ def what_helps_is_as_without(form: str) -> Conditions:
 
 
 def _linear_part(form: str, head: Array, token: Sequence[Array], first: Sequence[Array], x: Array, y: Array) -> Array:
-    """Of a prompt, with the first layer's matrices; of the initial form by quadrature."""
+    """Return a prompt's linear part under the first layer's matrices; for the initial form by quadrature."""
     of = _of_context(head, gated_tokens(x, y, *first))
     if form == "revised":
         return linear_part(*of, (token[0], token[1], token[2]))
@@ -352,7 +352,7 @@ def _linear_part(form: str, head: Array, token: Sequence[Array], first: Sequence
     kind="exact",
 )
 def cubes_by_monomials(law: Callable[[int, Fraction, Fraction, Fraction], Fraction]) -> Conditions:
-    """Of w x by kappa q^2 sum u_t^3 at the best kappa."""
+    """Compare with the share of w x explained by kappa q^2 sum u_t^3 at the best kappa."""
     for n, *numbers in (
         (1, Fraction(1, 2), Fraction(1, 5), Fraction(2, 5)),
         (2, Fraction(1, 2), Fraction(-1, 3), Fraction(1, 2)),

@@ -1,4 +1,4 @@
-"""What of Dynamic Value Attention's Table 2 is dynamic values, what is one head, and what the missing feed-forward?
+"""The question of Dynamic Value Attention's Table 2: the effects of dynamic values, one head and no feed-forward.
 
 Four changes to the baseline between it and the paper's model b, on the same text from the same initial weights, each
 at its own learning rate.  The paper's models are GPT-2s; these have the campaign's norms, positions and feed-forward.
