@@ -1,4 +1,4 @@
-"""Carrying an experiment through: predict, measure, compare, draw; what is done is not redone.
+"""Execution of an experiment: predict, measure, compare, draw; finished steps are not repeated.
 
 DIR/NAME/<run id>/ holds config.json, prediction.json, metrics.jsonl, measurement.json, summary.json, figure.svg and
 figure.png, and an experiment's further figures.  The run id names the profile and a digest of its configuration, of the
@@ -56,7 +56,7 @@ class Finished:
 
     @property
     def verdict(self) -> str:
-        """The worst of the checks'; inconclusive if there are none, undecided where the profile decides nothing."""
+        """The worst verdict of its checks; inconclusive without any, undecided where the profile decides nothing."""
         return worst(self.checks)
 
 
@@ -71,7 +71,7 @@ class Job:
 
 
 def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: Path, slot: Slot | None = None) -> Job:
-    """Check what was asked for.  Raises UserError for an unknown or retired profile, or a bad number of seeds."""
+    """Check a request.  Raises UserError for an unknown or retired profile, or a bad number of seeds."""
     profile = experiment.profiles.get(profile_name)
     if isinstance(experiment, Retiring) and profile_name in experiment.retired:
         raise UserError(f"profile {profile_name} of {experiment.name} is retired: {experiment.retired[profile_name]}")
@@ -95,7 +95,7 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
 
 
 def execute(job: Job) -> Sequence[Judgement]:
-    """Carry one experiment through.  A finished run is read back, an unfinished one is resumed.
+    """Execute one experiment.  A finished run is read back, an unfinished one is resumed.
 
     Where the profile grows, what follows from its trainings is computed again; a prediction that is still the same
     keeps the time at which it was written.  Raises Unfinished if time is up.
@@ -109,7 +109,7 @@ def execute(job: Job) -> Sequence[Judgement]:
 
 
 def _still_predicted(job: Job) -> bool:
-    """Whether a stored prediction is what the experiment predicts now."""
+    """Return whether a stored prediction is what the experiment predicts now."""
     if not job.run.has("prediction.json"):
         return False
     try:
@@ -153,8 +153,11 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
 
 
 def _compared(experiment: Experiment, profile: Profile, prediction: Json, measurement: Json) -> list[Judgement]:
-    """Raises UserError for a check on a claim that neither the experiment names nor a paper's expectation in the
-    prediction."""
+    """Compare prediction and measurement.
+
+    Raises:
+        UserError: for a check on a claim that neither the experiment names nor a paper's expectation in the prediction.
+    """
     checks = list(experiment.compare(prediction, measurement))
     claims = (*experiment.claims, *prediction.get("claims", ()))
     for check in checks:
@@ -165,7 +168,7 @@ def _compared(experiment: Experiment, profile: Profile, prediction: Json, measur
 
 
 def conclusions(experiment: Experiment, saved: Json, prediction: Json, measurement: Json) -> list[Judgement]:
-    """What follows from a finished run by the present rules; what its summary, `saved`, says where these do not fit."""
+    """Return a finished run's checks by the present rules, or those in its summary, `saved`, where these do not fit."""
     try:
         return _compared(experiment, experiment.profiles[saved["profile"]], prediction, measurement)
     except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
@@ -173,7 +176,7 @@ def conclusions(experiment: Experiment, saved: Json, prediction: Json, measureme
 
 
 def table(experiment: Experiment, prediction: Json, measurement: Json) -> list[tuple[str, ...]] | None:
-    """The table of a finished run, of an experiment that has one; None where its numbers do not fit the present one."""
+    """Return the table of a finished run, if its experiment has one; None where its numbers do not fit it now."""
     if not isinstance(experiment, Tabled):
         return None
     try:
@@ -183,12 +186,12 @@ def table(experiment: Experiment, prediction: Json, measurement: Json) -> list[t
 
 
 def legend(experiment: Experiment) -> Mapping[str, str]:
-    """What the words of an experiment's table mean, of one that has a table."""
+    """Return what the words of an experiment's table mean; nothing for one without a table."""
     return experiment.legend if isinstance(experiment, Tabled) else {}
 
 
 def summary(run: RunFolder) -> Json:
-    """The summary of a finished run.  Raises UserError if it is damaged."""
+    """Return the summary of a finished run.  Raises UserError if it is damaged."""
     content = run.read("summary.json", SUMMARY)
     try:
         for check in content["checks"]:
@@ -218,7 +221,7 @@ def _module(experiment: Experiment) -> str:
 
 
 def committed_results() -> Path:
-    """Return the folder of the results that the checkout has, wherever a command is started; else it is not there."""
+    """Return the folder of the checkout's results, wherever a command starts; without a checkout it does not exist."""
     results, here = ROOT / "results", Path.cwd()
     return results.relative_to(here) if results.is_relative_to(here) else results
 
@@ -226,7 +229,7 @@ def committed_results() -> Path:
 def latest_runs(
     out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "long", "full", "cpu", "smoke", "gpu-tiny")
 ) -> list[RunFolder]:
-    """Of each named experiment below `out`, the newest finished run of the largest profile that has one."""
+    """Return, for each named experiment below `out`, the newest finished run of the largest profile that has one."""
     runs = []
     for name in names:
         summaries = [path for profile in profiles for path in _finished(out / name, profile)]
@@ -237,6 +240,6 @@ def latest_runs(
 
 
 def _finished(folder: Path, profile: str) -> list[Path]:
-    """Newest first."""
+    """Return summaries of finished runs, newest first."""
     summaries = [*folder.glob(f"{profile}-*/summary.json"), *folder.glob(f"{profile}/summary.json")]
     return sorted(summaries, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -28,7 +28,7 @@ Kind = Literal["theory", "scale"]
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """How much of an experiment to run.
+    """The size in which an experiment is run.
 
     config       a frozen dataclass, saved with the result
     seeds        how many; they are 0 .. seeds-1.  0: nothing is random, and --seeds has no effect
@@ -51,13 +51,14 @@ class Profile:
 
     @property
     def decides(self) -> str:
-        """In words, to stand after "it": what it detects, or that it decides nothing."""
+        """A phrase to stand after "it": the effect that it detects, or that it decides nothing."""
         return f"detects {self.detects}" if self.detects else "shows that it runs; decides nothing"
 
 
 @runtime_checkable
 class Experiment(Protocol):
-    """What an experiment's module exports as EXPERIMENT.  Torch, scipy and matplotlib are imported inside functions.
+    """An experiment, as its module exports it under EXPERIMENT.  Torch, scipy and matplotlib are imported inside
+    functions.
 
     kind     theory: on toys; scale: on full-size models
     caption  what the figure shows, panel by panel, and what its intervals are, to be read without anything beside it
@@ -116,11 +117,11 @@ class Continued(Experiment, Protocol):
 
 
 def figures(experiment: Experiment) -> dict[str, str]:
-    """The names of an experiment's figures, without suffix, and their captions; the first is `figure`."""
+    """Return the names of an experiment's figures, without suffix, and their captions; the first is `figure`."""
     further = experiment.further if isinstance(experiment, Continued) else {}
     return {"figure": experiment.caption, **further}
 
 
 def figure_files(experiment: Experiment) -> list[str]:
-    """What they lie in, in a run's folder."""
+    """Return the names of the figures' files in a run's folder."""
     return [f"{name}.{suffix}" for name in figures(experiment) for suffix in ("svg", "png")]

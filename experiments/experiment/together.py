@@ -20,9 +20,9 @@ Result = Sequence[Judgement] | Unfinished
 
 
 def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
-    """Every job with its checks, or with what is left of it if time is up, as they end.
+    """Yield every job with its checks, or with what is left of it if time is up, as they end.
 
-    Experiments on toys run side by side, the longest first, one a core: much of each is one thread's work.  Those of
+    Experiments on toys run side by side, the longest first, one per core: much of each is one thread's work.  Those of
     full size fill the machine with trainings of their own and run one after the other, as all do on a cluster.
     """
     toys = [job for job in jobs if job.experiment.kind == "theory"]
@@ -65,7 +65,7 @@ def _side_by_side(jobs: Sequence[Job], cores: int) -> Iterator[tuple[Job, Result
 
 
 class Share:
-    """How much of an experiment is done, from the seconds that it should take and the parts that it goes through.
+    """The share of an experiment that is done, from its expected seconds and the parts that it goes through.
 
     Each part of its work has a progress bar, and how many there are is not known before.  So it takes as long as is
     expected, or until the part under way ends at the speed that this part has had, if that is later.
@@ -93,7 +93,7 @@ class Share:
 
 
 def _work(job: Job, desk: Desk) -> Json:
-    """Carry a job through in a worker."""
+    """Execute a job in a worker."""
     share = Share(job.profile.seconds)
 
     def tell(note: str, part: float) -> None:
