@@ -1,4 +1,4 @@
-"""Functions altered on purpose: their results scaled, moved or frozen, or those of another function of their family.
+"""Deliberate alterations of functions: results scaled, moved, frozen, or those of another function of the family.
 
 An error that small cases do not show is one of them: results are scaled from some size on.
 
@@ -27,7 +27,7 @@ SCALE = Fraction(21, 20)
 
 
 def functions(modules: Iterable[ModuleType], *, private: bool = False) -> dict[str, FunctionType]:
-    """The functions, and methods of classes, that stand in these modules, by full name; public ones, or all."""
+    """Return the functions and methods that stand in these modules, by full name; public ones, or all."""
     found: dict[str, FunctionType] = {}
     for module in modules:
         for thing in _members(module, private):
@@ -43,7 +43,7 @@ def _members(owner: ModuleType | type, private: bool) -> list[Any]:
 
 
 def underlying(thing: Any) -> FunctionType | None:
-    """A function or method without its decorators; None for anything else."""
+    """Return a function or method without its decorators; None for anything else."""
     inner = inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else None
     inner = getattr(inner, "__func__", inner)
     return inner if isinstance(inner, FunctionType) else None
@@ -55,7 +55,7 @@ def full_name(function: FunctionType) -> str:
 
 @contextmanager
 def replaced(replacements: Mapping[FunctionType, Instead]) -> Iterator[None]:
-    """Whoever calls one of these functions calls what stands in its place.  Their signatures can still be read."""
+    """Call, inside, what stands in the place of these functions.  Their signatures can still be read."""
     before = {function: (function.__code__, inspect.signature(function)) for function in replacements}
     try:
         for function, instead in replacements.items():
@@ -82,7 +82,7 @@ def _copy(function: FunctionType) -> FunctionType:
 
 
 def _calling(name: str, code: CodeType) -> CodeType:
-    """The code of a function that passes its arguments on to a global one, in place of `code`."""
+    """Return the code of a function that passes its arguments on to a global one, in place of `code`."""
 
     def passes_on(*args: Any, **kwargs: Any) -> Any:
         return its_name(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
@@ -91,7 +91,7 @@ def _calling(name: str, code: CodeType) -> CodeType:
 
 
 class Altered:
-    """In place of a function: changes each number in its results.
+    """An alteration that stands in place of a function: it changes each number in the function's results.
 
     changed    some result was another one for it
     remembers  what it returns depends on calls before
@@ -118,7 +118,7 @@ class Altered:
 
 
 class Frozen(Altered):
-    """What it returned first, whatever it is asked."""
+    """An alteration that always returns the function's first result, whatever the arguments."""
 
     remembers = True
 
@@ -132,7 +132,7 @@ class Frozen(Altered):
 
 
 class FromSize(Altered):
-    """Scales results only where a size is at least so large."""
+    """An alteration that scales results only where a size is at least so large."""
 
     def __init__(self, function: FunctionType, size: str, least: int) -> None:
         super().__init__(_scaled)
@@ -144,7 +144,7 @@ class FromSize(Altered):
 
 
 class Relative(Altered):
-    """What another function returns, or raises."""
+    """An alteration that returns, or raises, what another function does."""
 
     def __init__(self, other: FunctionType) -> None:
         super().__init__(lambda x: x)
@@ -192,7 +192,7 @@ def alterations(
     all_functions: Mapping[str, FunctionType],
     met: Mapping[str, Collection[int]] | None = None,
 ) -> dict[str, Callable[[], Altered]]:
-    """Return what is done to a function, by name.
+    """Return all alterations of a function, by name.
 
     Args:
         function: of `theory`.
@@ -210,7 +210,7 @@ def alterations(
 
 
 def rewritten(function: FunctionType) -> dict[str, Callable[[], Altered]]:
-    """The function with one place of its source altered, by name."""
+    """Return the function with one place of its source altered, by name of the alteration."""
     return {one.name: _relative(one.applied(function)) for one in rewritings(function)}
 
 
@@ -251,7 +251,7 @@ def _turned(x: Any) -> Any:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The value with every number, truth value and array of them in it changed; the rest as it is."""
+    """Return the value with every number, truth value and array of them in it changed; the rest as it is."""
     if isinstance(value, np.ndarray):
         return change(value) if value.dtype.kind in "biufcO" else value
     if isinstance(value, int | float | complex | Fraction | np.number | np.bool_ | sympy.Expr | sympy.MatrixBase):
@@ -268,7 +268,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _dataclass(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Of the same class, past its checks."""
+    """Return a changed copy of a dataclass's instance, past the checks of its class."""
     copy = object.__new__(type(value))
     for field in fields(value):
         if hasattr(value, field.name):
@@ -277,7 +277,7 @@ def _dataclass(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether the same numbers and truth values are in both, in the same order.  Two functions differ."""
+    """Return whether the same numbers and truth values are in both, in the same order.  Two functions differ."""
     if callable(one) and callable(other):  # polynomials are
         return bool(one == other)
     parts: tuple[list[Any], list[Any]] = [], []

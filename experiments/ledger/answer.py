@@ -15,7 +15,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Symbol:
-    """What a paper writes, what stands for it here, and what it is."""
+    """A symbol of a paper, with the symbol that stands for it here, and its meaning."""
 
     theirs: str
     ours: str
@@ -24,7 +24,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a paper's room exports as ANSWER of a module `answer`.
+    """A paper's short answer, which its room exports as ANSWER of a module `answer`.
 
     asks      the paper's claim in a few words, as a question
     lines     what holds of it

@@ -9,9 +9,9 @@ deliberately wrong one, the negative control.  Where the paper is wrong, the con
     @GAP.check("the closed forms differ by rho a^2", states=2, control=1, wrong="a in place of its square")
     def gap_grows_with_rank(power: int) -> Conditions: ...
 
-A check returns one condition, or yields several, of which at least one has to be there and all have to hold.
-One that computes a number returns it, and is told what it must be and what it must not be: `Claim.number`.  What
-touches no mathematics, such as the mean of a printed table, takes one such row each: `Claim.row`.
+A check returns one condition, or yields several, of which at least one has to be there and all have to hold.  One that
+computes a number returns it; the decorator says what it must be and what it must not be: `Claim.number`.  What touches
+no mathematics, such as the mean of a printed table, takes one such row each: `Claim.row`.
 
     @TIME.number("softmaxes of 1 to 12 heads", lambda heads: heads, control=lambda heads: 1, wrong="one for all")
     def softmaxes() -> Mapping[int, int]: ...  # by the law's argument
@@ -72,7 +72,7 @@ class Place:
     expression: str
 
     def meets(self, alteration: str) -> bool:
-        """Whether an alteration of the function's source, by its name, is here."""
+        """Return whether this place is where an alteration of the function's source, given by its name, changes it."""
         what = alteration.partition(": ")[2]
         return self.expression in (what, what.partition(ARROW)[0])
 
@@ -253,7 +253,7 @@ def _has_floats(expected: Any) -> bool:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one check.  ok: the stated version held and the control was rejected; error: what it raised."""
+    """The outcome of one check.  ok: the stated version held and the control was rejected; error: what it raised."""
 
     what: str
     kind: Kind

@@ -1,8 +1,7 @@
-"""What became of a ledger entry under alterations, which of that is a survivor, and where it is kept.
+"""Fates of ledger entries under alterations: which entries survive, and where the results are kept.
 
-It takes long to find.  What is found of an entry is kept below the user's cache folder until something that its
-evidence imports changes, so what was killed goes on where it was.  What is committed of it, in `results/ledger`, is
-known from the start.
+They take long to compute.  An entry's fates are kept below the user's cache folder until something that its evidence
+imports changes, so an interrupted run resumes.  Committed fates, in `results/ledger`, are known from the start.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NOTICED: tuple[Fate, ...] = ("falls", "deadline")
 
 @dataclass(frozen=True)
 class Mutation:
-    """What became of an entry under all alterations.
+    """The fate of an entry under all alterations.
 
     altered        how many there were; all that a premise notices are counted
     overdue        at how many of them its checks did not end
@@ -62,7 +61,7 @@ def judged_fates(
     *,
     source: bool,
 ) -> Mutation:
-    """Return what became of an entry, by its own fates and those of its premises.  Arguments as of `mutations`."""
+    """Return the fate of an entry, from its own fates and those of its premises.  Arguments as of `mutations`."""
     every = [(function, how, fate) for function, found in own.items() for how, fate in found.items()]
     standing = [(function, how) for function, how, fate in every if fate == "stands"]
     noticed, survivors = noticed_by(premises), dict[str, list[str]]()
@@ -171,7 +170,7 @@ def noticed_by(every: Iterable[Fates]) -> dict[str, list[str]]:
 
 
 def _judging(thing: Callable[..., Any] | Place) -> tuple[str, Callable[[str], bool]]:
-    """The name of the function that this is, or is in; which alterations of it are meant."""
+    """Return the name of the function that this is, or is in, and a test of which alterations of it are meant."""
     function = underlying(thing.function if isinstance(thing, Place) else thing)
     return full_name(function) if function else "", thing.meets if isinstance(thing, Place) else lambda _: True
 

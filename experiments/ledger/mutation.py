@@ -84,7 +84,7 @@ def mutations(
     source: bool = False,
     known: Path | None = None,
 ) -> list[Mutation]:
-    """One of each, in order; premises are altered too.
+    """Return the fate of each entry, in order; premises are altered too.
 
     unjudged  functions that no entry need judge, with the reason
     afresh    nothing is remembered
@@ -146,7 +146,7 @@ def _still_noticed(fates: Fates | None, entry: Entry) -> bool:
 
 
 def mutate(entry: Entry, desk: Desk | None = None) -> Json:
-    """Of one entry: {"fates": Fates}, None if it does not stand as it is.
+    """Return {"fates": Fates} for one entry; the fates are None if it does not stand as it is.
 
     Every run of checks has a process of its own, forked for it: nothing that was altered, or computed with it, stays.
     """
@@ -156,9 +156,9 @@ def mutate(entry: Entry, desk: Desk | None = None) -> Json:
 
 
 def mutate_source(entry: Entry, desk: Desk | None = None) -> Json:
-    """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof.
+    """Return the same for the source of all functions in the entry's proving module; {"fates": {}} without a proof.
 
-    Of a function that stands among claims, beside checks and what they are made of, of that one alone.
+    A proof that is a function among claims, beside checks and what they are made of, is altered alone.
     """
     proof = entry_of(entry.module, entry.id).proof
     if proof is None:
@@ -240,7 +240,7 @@ def _shown(
 
 
 def _is_theory(module: str) -> bool:
-    """Of a paper of other people's, whose rooms are one package: all but its claims."""
+    """Return whether a module's functions are judged: ours of `theory`, or an installed paper's, but for its claims."""
     root = module.partition(".")[0]
     return root == "theory" or (root not in ROOTS and CLAIMS not in module)
 
@@ -248,9 +248,9 @@ def _is_theory(module: str) -> bool:
 def _calls(
     evidence: Sequence[Evidence], judged: Mapping[str, FunctionType], modules: Sequence[ModuleType]
 ) -> list[Json]:
-    """Of each check: whether it stands, the seconds of processor time that it takes, and what it calls.
+    """Return, for each check, whether it stands, its seconds of processor time, and the functions that it calls.
 
-    With which sizes what is stated calls it, too.
+    The sizes with which the stated version calls them are included.
     """
     lines = []
     for line in evidence:
@@ -329,7 +329,7 @@ def _fate(
 
 
 def _holds(line: Evidence, version: Any) -> bool | None:
-    """Whether a check holds of a version; None if it raises."""
+    """Return whether a check holds of a version; None if it raises."""
     try:
         return bool(line.holds(version))
     except Exception:
@@ -345,7 +345,7 @@ def _forget(modules: Sequence[ModuleType]) -> None:
 
 
 def _forked(work: Callable[[], Any], seconds: float) -> Any:
-    """What `work` returns in a process forked from this one, which may take so many seconds of processor time.
+    """Return the result of `work` in a process forked from this one, which may take so many seconds of processor time.
 
     If it takes longer, or ten times as long by the clock, "deadline"; if it dies, as compiled code does of nonsense,
     "falls".
@@ -374,6 +374,6 @@ def _forked(work: Callable[[], Any], seconds: float) -> Any:
 
 
 def _limit(seconds: float) -> None:
-    """From now on this process may take so many seconds of processor time, ten times as many by the clock."""
+    """Limit this process to so many seconds of processor time from now on, and ten times as many by the clock."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, 10 * seconds)

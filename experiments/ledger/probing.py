@@ -1,7 +1,7 @@
-"""Which alterations of a function show at all in a check: those whose results differ at some call that it makes.
+"""A test of which alterations of a function show at all in a check: those whose results differ at some call.
 
 Up to the first call at which an altered function returns something else the check does the same, so one run of it as it
-is tells of all of them.  Those that never differ need not be run.
+is shows all of them.  Those that never differ need not be run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONG = 1.0  # second of processor time, after which an altered call counts as di
 
 
 class _LateError(BaseException):
-    """Raised into a call that takes too long; nothing that is called catches it."""
+    """The exception raised into a call that takes too long; nothing that is called catches it."""
 
 
 def shown(function: FunctionType, alterations: Mapping[str, Altered], check: Evidence) -> set[str]:
@@ -59,7 +59,7 @@ def shown(function: FunctionType, alterations: Mapping[str, Altered], check: Evi
 
 
 def _used_up(argument: Any) -> bool:
-    """Whether a second call with it is another one."""
+    """Return whether a second call with this argument would differ, as a generator or iterator is used up."""
     return isinstance(argument, np.random.Generator | Iterator)
 
 

@@ -1,4 +1,4 @@
-"""Which named variants the checks of an entry build."""
+"""The named variants that the checks of an entry build."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from theory.plans.variants import VARIANTS
 
 
 def variants(claim: Claim) -> list[str]:
-    """Named variants that stand in its checks, or in constants of their module which these name."""
+    """Return named variants that stand in an entry's checks, or in constants of their module which these name."""
     mentioned = {name for e in claim.evidence for name in _named(e.holds)}
     mentioned |= {name for e in claim.evidence for text in _strings(e.states) for name in names_in(text)}
     return [name for name in VARIANTS if name in mentioned]
@@ -36,7 +36,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _texts(function: Any) -> Iterator[str]:
-    """String constants of a function's code, and of its module's constants that it names."""
+    """Yield string constants of a function's code, and of its module's constants that it names."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):

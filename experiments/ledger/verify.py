@@ -28,7 +28,7 @@ from icl.files import opened, sealed, write_atomically
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of an entry.
+    """The outcome of verifying an entry.
 
     fallen      ids of the premises, near and far, whose own checks do not hold
     remembered  its checks were not run now, as nothing that they import has changed since they were
@@ -48,17 +48,17 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """It has evidence, and all of it is ok."""
+        """True if it has evidence, and all of it is ok."""
         return bool(self.outcomes) and all(o.ok for o in self.outcomes)
 
     @property
     def stands(self) -> bool:
-        """It holds, and so does everything that it rests on."""
+        """True if it holds, and so does everything that it rests on."""
         return self.holds and not self.fallen and not self.unknown
 
 
 def premises(claim: Claim, ledger: Mapping[str, Claim]) -> tuple[str, ...]:
-    """Ids of all entries that a claim rests on, near and far, without itself.
+    """Return the ids of all entries that a claim rests on, near and far, without itself.
 
     Raises UserError for an unknown premise, or for a claim that rests on itself.
     """
@@ -81,7 +81,7 @@ def premises(claim: Claim, ledger: Mapping[str, Claim]) -> tuple[str, ...]:
 def verifications(
     claims: Collection[Claim], ledger: Mapping[str, Claim], *, afresh: bool = False
 ) -> list[Verification]:
-    """A verification of each, in order; premises are run too.  afresh: nothing is remembered."""
+    """Verify each entry, in order; premises are run too.  afresh: nothing is remembered."""
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
     by_id = _outcomes([ledger[i] for i in ids], afresh=afresh)
@@ -90,7 +90,7 @@ def verifications(
 
 
 def recollections(claims: Collection[Claim], ledger: Mapping[str, Claim]) -> list[Verification]:
-    """Of each, in order, what is remembered; nothing is run."""
+    """Return what is remembered of each entry, in order; nothing is run."""
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
     memory = _Memory.read()
@@ -126,7 +126,7 @@ def judge(entry: tuple[str, str], _: Desk | None = None) -> Json:
 
 
 def entry_of(module: str, name: str) -> Claim:
-    """The entry of that id in that module."""
+    """Return the entry of that id in that module."""
     (claim,) = {c for c in vars(import_module(module)).values() if isinstance(c, Claim) and c.id == name}
     return claim
 
@@ -136,14 +136,14 @@ def _verification(claim: Claim, line: Json, *, remembered: bool = False) -> Veri
 
 
 def evidence_digest(claim: Claim, *judges: str) -> str:
-    """Of the source that an entry's evidence imports, and of the modules that judge it, and of library versions."""
+    """Return a digest of the source that an entry's evidence imports, of the modules that judge it, and of versions."""
     modules = sorted({claim.module, *(evidence.holds.__module__ for evidence in claim.evidence), *judges})
     return hashlib.sha256(f"{source_digest(*modules)} {versions()}".encode()).hexdigest()[:12]
 
 
 @dataclass
 class _Memory:
-    """What stood, by id: a digest of the source that its evidence imports, and the outcomes.
+    """The entries that stood, by id: a digest of the source that their evidence imports, and the outcomes.
 
     A file that cannot be read or written is as good as none.
     """
@@ -169,13 +169,13 @@ class _Memory:
         return None
 
     def recollection(self, claim: Claim) -> Verification:
-        """What is remembered, or why it is not."""
+        """Return what is remembered of an entry, or why nothing is."""
         known = self.recalled(claim, evidence_digest(claim))
         why = "changed since it was verified" if claim.id in self.entries else "not verified here, or it did not stand"
         return known or Verification(claim, (), 0.0, unknown=why)
 
     def seconds(self, name: str) -> float:
-        """How long it took when it was last run; what never was comes first."""
+        """Return how long an entry's checks took when last run; one that was never run comes first."""
         return float(self.entries.get(name, {}).get("seconds", float("inf")))
 
     def keep(self, new: Mapping[str, tuple[str, Json]], forget: Iterable[str]) -> None:
