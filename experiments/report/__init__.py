@@ -1,4 +1,4 @@
-"""The site: what was found and the library's documentation, as pages that need no network.
+"""The site: results and the library's documentation, as pages that need no network.
 
 `material` gathers what there is, the modules of `pages` write Markdown, `build` has Sphinx make pages of it.
 """
@@ -27,11 +27,11 @@ def write_report(
 ) -> Path:
     """Write out/site/index.html and all pages below it, in one step; returns that path.
 
-    out: shown is the newest finished run of every experiment below it, on variants of a user's own too; where it has
-    none, the committed one of the checkout's folder `results`.
-    verified: what became of the ledger's entries; by default what is remembered of them, and where nothing is, pages
-    say so.  commands: the command line, which is documented then.
-    Raises UserError if no experiment is finished, a file of one is damaged, or the site cannot be written.
+    out: the folder whose newest finished run of every experiment is shown, on variants of a user's own too; where it
+    has none, the committed one of the checkout's folder `results`. verified: outcomes of the ledger's entries; by
+    default those that are remembered, and where nothing is, pages say so.  commands: the command line, which is
+    documented then.  Raises UserError if no experiment is finished, a file of one is damaged, or the site cannot be
+    written.
     """
     from experiments.ledger.verify import recollections
     from experiments.report.build import build
@@ -56,7 +56,7 @@ def _check_writable(place: Path) -> None:
 
 
 def sources(material: Material, commands: argparse.ArgumentParser | None = None) -> Pages:
-    """All pages as Markdown, by their path."""
+    """Return all pages as Markdown, by their path."""
     from experiments.report.pages import claims, documents, errata, experiments, ledger, library, papers, variants
     from experiments.report.pages import commands as command_line
 
@@ -67,7 +67,7 @@ def sources(material: Material, commands: argparse.ArgumentParser | None = None)
 
 
 def files(material: Material) -> dict[str, Path]:
-    """What pages show or offer, by where it lies among the sources: of runs, and of the source."""
+    """Return the files that pages show or offer, by their place among the sources: files of runs, and of the source."""
     from experiments.report.pages import documents
     from experiments.report.pages.parts import stored
 

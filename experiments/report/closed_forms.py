@@ -32,7 +32,10 @@ class ClosedForm:
 
 
 def closed_forms(thing: Any) -> list[ClosedForm]:
-    """Of the public functions of a module, or of one function: those that return one expression in their arguments."""
+    """Return the closed forms of a module's public functions, or of one function.
+
+    They are of those functions that return one expression in their arguments.
+    """
     own = {name: each for name, each in vars(thing).items() if _is_of(each, thing)} if inspect.ismodule(thing) else {}
     functions = own or ({thing.__name__: thing} if inspect.isfunction(thing) else {})
     return [form for name, function in functions.items() if (form := _form(name, function))]
@@ -55,8 +58,10 @@ def _form(name: str, function: Any) -> ClosedForm | None:
 
 
 def _returned(function: Any) -> ast.expr | None:
-    """The one expression that a function returns, what it is given names for on the way put in their place, and checks
-    of its arguments aside; None of one that does more, or only calls another."""
+    """Return the one expression that a function returns, with local names replaced by what they stand for.
+
+    Checks of its arguments are left out.  The result is None for a function that does more, or only calls another.
+    """
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     except (OSError, SyntaxError, ValueError):
@@ -89,7 +94,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
 
 
 class _Put(ast.NodeTransformer):
-    """Puts expressions in the place of their names, and leaves out what only changes the type of a number."""
+    """A transformer that replaces names by their expressions, and leaves out what only changes a number's type."""
 
     def __init__(self, named: dict[str, ast.expr]) -> None:
         self.named = named
@@ -117,14 +122,14 @@ def _latex(expression: ast.expr) -> str:
 
 
 def _is_word(name: str) -> bool:
-    """Whether a name is set upright: neither one letter, with or without a subscript, nor Greek."""
+    """Return whether a name is set upright: neither one letter, with or without a subscript, nor Greek."""
     from sympy.printing.latex import greek_letters_set
 
     return len(name.partition("_")[0]) > 1 and name not in {*greek_letters_set, "varepsilon"}
 
 
 def _symbolic(node: ast.expr) -> Any:
-    """The expression in sympy's terms, in the order in which it is written."""
+    """Return the expression in sympy's terms, in the order in which it is written."""
     import sympy
 
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):

@@ -20,12 +20,12 @@ FULL = 92  # a line of running text is at least so long before it breaks
 
 
 def markdown(text: str, names: Names) -> str:
-    """A docstring, dedented, as blocks of Markdown."""
+    """Return a docstring, dedented, as blocks of Markdown."""
     return "\n\n".join(_blocks(text.expandtabs().splitlines(), names)) + "\n"
 
 
 def _blocks(lines: list[str], names: Names) -> Iterator[str]:
-    """Of lines that begin at the left edge."""
+    """Yield the blocks of lines that begin at the left edge."""
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -59,7 +59,7 @@ def _blocks(lines: list[str], names: Names) -> Iterator[str]:
 
 
 def _begins_fields(lines: list[str], at: int) -> bool:
-    """Whether names with what they are begin here, in columns."""
+    """Return whether names with their descriptions begin here, in columns."""
     wide = [match and len(match["gap"]) > 2 for line in lines[at : at + 2] if (match := FIELD.match(line))]
     return bool(FIELD.match(lines[at])) and any(wide)
 
@@ -86,7 +86,7 @@ def _goes_on(lines: list[str], at: int) -> bool:
 
 
 def _set_off(lines: list[str], at: int, since: int) -> bool:
-    """Whether a line belongs to the set-off lines that begin at `since`."""
+    """Return whether a line belongs to the set-off lines that begin at `since`."""
     line = lines[at]
     if not line.strip():
         return False
@@ -98,7 +98,7 @@ def _set_off(lines: list[str], at: int, since: int) -> bool:
 
 
 def _begins_paragraph(lines: list[str], at: int) -> bool:
-    """Whether an indented line is the first of a paragraph: long, and followed by the left edge."""
+    """Return whether an indented line is the first of a paragraph: long, and followed by the left edge."""
     after = lines[at + 1] if at + 1 < len(lines) else ""
     line = lines[at]
     running = len(line) >= FULL and not COLUMNS.search(line.strip()) and not _alone(line.strip())
@@ -106,7 +106,7 @@ def _begins_paragraph(lines: list[str], at: int) -> bool:
 
 
 def _end_of_item(lines: list[str], at: int, lead: int) -> int:
-    """Where an item ends: before the next line that is no further to the right than its mark."""
+    """Return where an item ends: before the next line that is no further to the right than its mark."""
     end = at + 1
     while end < len(lines):
         if lines[end].strip() and _indent(lines[end]) <= lead:
@@ -118,7 +118,7 @@ def _end_of_item(lines: list[str], at: int, lead: int) -> int:
 
 
 def _item(match: re.Match[str], lines: list[str], names: Names) -> str:
-    """An item with its mark, what belongs to it indented."""
+    """Return an item with its mark, what belongs to it indented."""
     text = match.end()
     deeper = [_indent(line) for line in lines[1:] if line.strip()]
     edge = min([text, *deeper]) if deeper else text
@@ -136,7 +136,7 @@ def _paragraph(text: str, names: Names) -> str:
 
 
 def _display(lines: list[str], names: Names) -> str:
-    """Set-off lines: one formula, or a table of formulas and of what is said of them."""
+    """Return set-off lines as one formula, or as a table of formulas and of what is said of them."""
     lines = [line for line in lines if line.strip()]
     ended = sum(bool(re.search(r"\s+QED$", line)) for line in lines)
     rows: list[list[str]] = []
@@ -167,7 +167,7 @@ def _cell(text: str, names: Names) -> str:
 
 
 def _alone(text: str) -> str:
-    """LaTeX of a line that is a formula and a mark behind it."""
+    """Return the LaTeX of a line that is a formula and a mark behind it."""
     mark = text[-1:] if text[-1:] in ".,;" else ""
     latex = whole(text[: len(text) - len(mark)])
     return f"{latex}{mark}" if latex else ""

@@ -34,7 +34,7 @@ class Node:
 
 
 def drawn(nodes: Mapping[str, Node], about: str) -> str:
-    """Pictures of all connected parts, the largest first.  about: what they show, for those who do not see them."""
+    """Return pictures of all connected parts, largest first.  about: what they show, for those who do not see them."""
     import networkx as nx
 
     graph = nx.DiGraph((premise, name) for name, node in nodes.items() for premise in node.uses)
@@ -76,7 +76,7 @@ def _box(name: str, node: Node, x: int, y: int) -> str:
 
 
 def _lines(label: str) -> list[str]:
-    """A name in lines that fit, broken where it has marks."""
+    """Return a name in lines that fit, broken where it has marks."""
     lines = [""]
     for part in re.findall(r"[^-.]+[-.]?|[-.]", label):
         if lines[-1] and len(lines[-1]) + len(part) > CHARACTERS:
@@ -91,7 +91,7 @@ def _high(node: Node) -> int:
 
 @dataclass
 class _Layout:
-    """Where the boxes of a connected part stand, and where lines pass.
+    """The layout of a connected part: where its boxes stand, and where lines pass.
 
     layers   what stands in each, from above
     centres  its height there, in pixels
@@ -119,11 +119,14 @@ class _Layout:
         return [premise, *((premise, layer) for layer in range(self.layer[premise] + 1, self.layer[name])), name]
 
     def _near(self, sweep: int) -> tuple[Any, list[list[Place]]]:
-        """To and fro: what stands before a place, layers from the left, then what stands behind it, from the right."""
+        """Return the neighbours to look at and the layers in order, alternating with each sweep.
+
+        On even sweeps these are a place's premises, with layers from the left; on odd ones its uses, from the right.
+        """
         return (self.graph.successors, self.layers[::-1]) if sweep % 2 else (self.graph.predecessors, self.layers)
 
     def _order(self) -> None:
-        """With few crossings."""
+        """Order each layer so that few lines cross."""
         for sweep in range(SWEEPS):
             near, layers = self._near(sweep)
             for places in layers:
@@ -132,7 +135,7 @@ class _Layout:
                 places.sort(key=centre.__getitem__)
 
     def _straighten(self) -> None:
-        """Each as high as what it is joined to, as nearly as the order and the room allow, in least squares."""
+        """Place each box as high as what it is joined to, as nearly as order and room allow, in least squares."""
         from scipy.optimize import isotonic_regression
 
         offsets: dict[Place, float] = {}
@@ -163,7 +166,7 @@ class _Layout:
         return EDGE + self.layer[name] * (BOX + GAP), round(self.centres[name] - self._height(name) / 2)
 
     def line(self, premise: str, name: str) -> str:
-        """From a premise's right edge to the left edge of what uses it, level through every layer that it passes."""
+        """Return the line from a premise's right edge to its use's left edge, level through layers that it passes."""
         way = self._way(premise, name)
         x, y = EDGE + self.layer[premise] * (BOX + GAP) + BOX, round(self.centres[premise])
         path = f"M{x} {y}"
@@ -181,7 +184,7 @@ def _mean(numbers: Sequence[float], otherwise: float) -> float:
 
 
 def _layers(graph: Any) -> dict[Any, int]:
-    """Each right of all its premises, and as near to what uses it as can be."""
+    """Return layers in which each entry is right of all its premises, and as near to its uses as can be."""
     import networkx as nx
 
     order = list(nx.topological_sort(graph))

@@ -1,4 +1,4 @@
-"""What the site is made of: the papers, the ledger with its outcomes, and the finished runs that are shown."""
+"""The material of the site: the papers, the ledger with its outcomes, and the finished runs that are shown."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Found:
-    """What follows from a run's measurement, which may be large: it is read once, and not kept.
+    """The conclusions from a run's measurement, which may be large: it is read once, and not kept.
 
     checks   by the present rules
     untuned  arms whose best learning rate is at an end of those tried, and why that matters
@@ -107,11 +107,11 @@ class Run:
 
     @property
     def changed_since(self) -> bool:
-        """Whether the source of its experiment is another by now."""
+        """True if the source of its experiment has changed since."""
         return bool(self.saved["source"] != source_digest(type(self.experiment).__module__))
 
     def files(self) -> list[Path]:
-        """Of its numbers and figures, those that are there."""
+        """Return the files of its numbers and figures that exist."""
         names = (*NUMBERS, *figure_files(self.experiment))
         return [self.folder / name for name in names if (self.folder / name).is_file()]
 
@@ -144,7 +144,7 @@ class Material:
         return [one for one in self.experiments.values() if room.holds(type(one).__module__)]
 
     def resting_on(self, name: str) -> list[str]:
-        """Ids of the entries that use one."""
+        """Return the ids of the entries that use one."""
         return [other.id for other in self.ledger.values() if name in other.uses]
 
 
@@ -153,7 +153,11 @@ def claim_page(name: str) -> str:
 
 
 def gathered(out: Path, verified: Sequence[Verification]) -> Material:
-    """What there is.  Raises UserError where no experiment is finished, or a file of one is damaged."""
+    """Gather the material.
+
+    Raises:
+        UserError: where no experiment is finished, or a file of one is damaged.
+    """
     check_finished(out)
     known = {name: catalogue.experiment(name) for name in catalogue.names()}
     runs: dict[str, list[Run]] = {}
@@ -191,7 +195,7 @@ def none_finished(out: Path) -> str:
 
 
 def _runs(experiment: Experiment, folder: Path) -> list[RunFolder]:
-    """The newest finished one of the largest profile, then others: of other profiles, of a user's own variants."""
+    """Return the newest finished run of the largest profile, then those of other profiles and a user's variants."""
     first = latest_runs(folder, [experiment.name])
     profiles = [latest_runs(folder, [experiment.name], (name,)) for name in reversed(list(experiment.profiles))]
     own = latest_runs(folder, own_places(folder, experiment.name))
@@ -206,13 +210,13 @@ def _run(folder: RunFolder, *, committed: bool) -> Run:
 
 
 def picture(path: Path) -> Path:
-    """What a page shows of a figure, given as its PNG: the drawing beside it, sharp at every size and in print."""
+    """Return the file that shows a figure, given as its PNG: the drawing beside it, sharp at any size and in print."""
     drawing = path.with_suffix(".svg")
     return drawing if drawing.is_file() and drawing.stat().st_size <= LARGEST else path
 
 
 def _check_figure(path: Path) -> None:
-    """Raises UserError if it is missing, or what is shown of it damaged."""
+    """Raise UserError if a figure is missing, or what is shown of it damaged."""
     from xml.etree import ElementTree
 
     from PIL import Image
@@ -232,7 +236,7 @@ def _check_figure(path: Path) -> None:
 
 
 def verdicts_in_order(claims: Iterable[Claim]) -> dict[str, int]:
-    """How many entries have each verdict, from verified to open."""
+    """Return how many entries have each verdict, from verified to open."""
     from collections import Counter
     from typing import get_args
 

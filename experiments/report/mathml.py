@@ -12,7 +12,7 @@ FENCES = re.compile("<mo>([⌊⌋⌈⌉‖|⟨⟩])</mo>")  # in a line of text 
 
 @cache
 def mathml(latex: str, *, block: bool = False) -> str:
-    """A formula; what cannot be converted is shown as it is written."""
+    """Return a formula as MathML; what cannot be converted is shown as it is written."""
     from docutils.utils.math import MathError
     from docutils.utils.math.latex2mathml import tex2mathml
 
@@ -35,6 +35,6 @@ def _visit(block: bool) -> Any:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Of a Sphinx extension."""
+    """Set this module up as a Sphinx extension."""
     app.add_html_math_renderer("mathml", (_visit(False), None), (_visit(True), None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,12 +21,12 @@ QUOTED = re.compile(r"``(?P<double>[^`]+)``|`(?P<code>[^`']+)`|`(?P<words>[^`']{
 
 
 def shown(text: str) -> str:
-    """A text as Markdown that shows it, with signs such as <= and +- as they are printed."""
+    """Return a text as Markdown that shows it, with signs such as <= and +- as they are printed."""
     return escaped(SIGN.sub(lambda match: SIGNS[match[0]], text))
 
 
 def escaped(text: str) -> str:
-    """A text as Markdown that shows it, on one line: nothing in it means anything."""
+    """Return a text as Markdown that shows it, on one line: nothing in it means anything."""
     shown = INLINE.sub(r"\\\1", " ".join(text.split()))
     if NUMBERED.match(shown):
         return NUMBERED.sub(r"\1\\\2", shown, count=1)
@@ -34,7 +34,7 @@ def escaped(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text as Markdown that shows it, what stands between backticks as code."""
+    """Return a text as Markdown that shows it, what stands between backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escaped(text)
@@ -42,12 +42,12 @@ def plain(text: str) -> str:
 
 
 def _kept(text: str) -> str:
-    """Escaped, with the room that it had at either end."""
+    """Return a text escaped, with the room that it had at either end."""
     return f"{' ' * text[:1].isspace()}{escaped(text)}{' ' * (text[-1:].isspace() and bool(text.strip()))}"
 
 
 def code(text: str) -> str:
-    """A text as Markdown's code, on one line; nothing in it means anything."""
+    """Return a text as Markdown's code, on one line; nothing in it means anything."""
     text = " ".join(text.split())
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     room = " " if text.startswith("`") or text.endswith("`") else ""
@@ -55,19 +55,19 @@ def code(text: str) -> str:
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """A text of several lines as a block of code."""
+    """Return a text of several lines as a block of code."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}{{code-block}} {language}\n{text.rstrip()}\n{fence}"
 
 
 def in_cell(markdown: str) -> str:
-    """Markdown on one line, for the cell of a table, in which a bar would end it."""
+    """Return Markdown on one line, for the cell of a table, in which a bar would end it."""
     return re.sub(r"(?<!\\)\|", r"\\|", markdown)
 
 
 @cache
 def _set(text: str, single: bool) -> str:
-    """Prose without code: escaped, its formulas as `$...$`."""
+    """Return prose without code: escaped, its formulas as `$...$`."""
     if single and (latex := whole(text)):
         return f"${latex}$"
     parts = []
@@ -82,7 +82,7 @@ def _set(text: str, single: bool) -> str:
 
 
 def _formula(latex: str) -> str:
-    """A formula of a line, a long one in pieces between which the line may break."""
+    """Return a formula of a line, a long one in pieces between which the line may break."""
     if len(latex) < LONG:
         return f"${latex.replace(BREAK, '')}$"
     pieces = [latex]
@@ -94,13 +94,13 @@ def _formula(latex: str) -> str:
 
 @dataclass(frozen=True)
 class Names:
-    """What prose may name, and the page of each: ids of entries anywhere, all else where it stands as code."""
+    """The names that prose may use, each with its page: ids of entries anywhere, all else where it stands as code."""
 
     entries: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
 
     def prose(self, text: str, *, formula: bool = False) -> str:
-        """A text as Markdown on one line.  formula: it may be one from end to end, such as `a d`."""
+        """Return a text as Markdown on one line.  formula: it may be one from end to end, such as `a d`."""
         parts, done, text = [], 0, " ".join(text.split())
         for match in QUOTED.finditer(text):
             parts.append(self._linked(text[done : match.start()]))
@@ -109,7 +109,7 @@ class Names:
         return "".join([*parts, self._linked(text[done:], single=formula and not done)]).strip()
 
     def named(self, name: str) -> str:
-        """A name as code, with a link where it has a page."""
+        """Return a name as code, with a link where it has a page."""
         page = self.entries.get(name) or self.others.get(name)
         return f"[{code(name)}]({page})" if page else code(name)
 

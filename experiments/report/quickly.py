@@ -1,4 +1,4 @@
-"""What makes building quick: what would be computed again for every page is kept, and garbage is collected seldom."""
+"""Speed-ups of the build: what every page would compute again is kept, and garbage is collected seldom."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ SELDOM = (500_000, 20, 100)
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Garbage is collected seldom: trees of documents are large and stay, and looking through them takes a fifth of
-    the time."""
+    """Collect garbage seldom inside.
+
+    Trees of documents are large and stay, and looking through them takes a fifth of the time.
+    """
     before = gc.get_threshold()
     gc.set_threshold(*SELDOM)
     try:
@@ -25,7 +27,7 @@ def seldom_collecting() -> Iterator[None]:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Of a Sphinx extension."""
+    """Set this module up as a Sphinx extension."""
     from sphinx.search.en import SearchEnglish
 
     class English(SearchEnglish):
@@ -41,7 +43,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _keep_navigation(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:  # noqa: ARG001
-    """Pages that the navigation does not name share it, if they lie in one folder: links and all are the same."""
+    """Share the navigation among pages that it does not name, if they lie in one folder: links and all are the same."""
     if page not in app.env.all_docs or "orphan" not in app.env.metadata[page]:
         return
     kept: dict[Any, str] = app.env.temp_data.setdefault("crosslayer-navigation", {})

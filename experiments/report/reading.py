@@ -20,14 +20,14 @@ from experiments.report.symbols import (
 
 
 class Prose(Exception):
-    """What was to be read is no formula."""
+    """An exception: the text that was to be read is no formula."""
 
 
 class Reader(Tokens):
-    """Reads tokens from `at` on."""
+    """A reader of tokens from `at` on."""
 
     def expression(self, closers: tuple[str, ...], depth: int) -> str:
-        """Operands, between operators or side by side; inside of brackets, up to the closing one, commas too."""
+        """Read operands, between operators or side by side; inside of brackets, up to the closing one, commas too."""
         if depth > DEEPEST:
             raise Prose
         parts = [self.sign(), self.operand(depth, first=not closers)]
@@ -70,7 +70,7 @@ class Reader(Tokens):
         return self.operand(depth)
 
     def _letter_a(self) -> bool:
-        """Whether an `a` is a letter of a formula, and no article."""
+        """Return whether an `a` is a letter of a formula, and no article."""
         before, after = self.token(-1), self.token(1)
         if self.alone or after is None:
             return True
@@ -84,7 +84,7 @@ class Reader(Tokens):
         return after.text in ("d", "n", "k", "m") and not by
 
     def _reads_on(self) -> bool:
-        """Whether the bracket that follows holds a formula."""
+        """Return whether the bracket that follows holds a formula."""
         here = self.at
         self.at += 1
         try:
@@ -177,7 +177,7 @@ class Reader(Tokens):
         return self.marked(form % inner, depth, call=False)
 
     def marked(self, base: str, depth: int, *, call: bool) -> str:
-        """What stands at an operand: subscripts, powers, primes, stars, tildes, and arguments of functions."""
+        """Read the marks of an operand: subscripts, powers, primes, stars, tildes, and arguments of functions."""
         lower, upper, arguments = "", "", ""
         while not self.spaced(self.at) and (token := self.token()) is not None:
             if token.text == "_" and not lower:
@@ -208,7 +208,7 @@ class Reader(Tokens):
         return after is not None and not self.spaced(self.at + 1) and (after.text[0].isalnum() or after.text in "([{|")
 
     def script(self, depth: int) -> str:
-        """What follows _ or ^."""
+        """Read a subscript or power: what follows _ or ^."""
         sign = self.sign()
         token = self.token()
         if token is None or (self.spaced(self.at) and not sign):

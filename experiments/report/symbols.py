@@ -123,18 +123,18 @@ class Tokens:
         return token is not None and token.text in texts
 
     def spaced(self, place: int) -> bool:
-        """Whether there is room before a token."""
+        """Return whether there is room before a token."""
         return place >= len(self.tokens) or place <= 0 or self.tokens[place].start > self.tokens[place - 1].end
 
     def may_begin(self, at: int) -> bool:
-        """Whether a formula may begin here: not within a path, a dotted name, a possessive."""
+        """Return whether a formula may begin here: not within a path, a dotted name, a possessive."""
         before = self.tokens[at - 1].text if at and not self.spaced(at) else ""
         if before == "(" and self.tokens[at].text in LABELS and [t.text for t in self.tokens[at + 1 : at + 2]] == [")"]:
             return False
         return not before or not (before[-1].isalnum() or before in ("_", ".", "/", "'", "-", "`", "#", "^"))
 
     def is_formula(self, at: int, end: int) -> bool:
-        """Whether what was read is more than numbers, labels and articles."""
+        """Return whether what was read is more than numbers, labels and articles."""
         read = self.tokens[at:end]
         after = self.tokens[end] if end < len(self.tokens) else None
         if after and not self.spaced(end):
@@ -149,7 +149,7 @@ class Tokens:
         return len(inside) > 1 or len(read) == 1
 
     def by(self) -> bool:
-        """Whether an x stands between two sizes: d x n."""
+        """Return whether an x stands between two sizes: d x n."""
         beyond = self.is_next("^", "_", offset=2) and not self.spaced(self.at + 2)
         return (self.sized(-1) or self.is_next(")", offset=-1)) and self.sized(1) and not beyond
 

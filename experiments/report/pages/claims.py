@@ -1,4 +1,4 @@
-"""A page a claim: what is printed, what is true, its proof, what it rests on, its checks, what was measured of it."""
+"""A page per claim: what is printed, what is true, its proof, premises and checks, and what was measured of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pages(material: Material) -> parts.Pages:
 
 
 def named_by_indexes() -> dict[str, list[str]]:
-    """By entry, the lines of papers that it judges."""
+    """Return, by entry, the lines of papers that it judges."""
     named: dict[str, list[str]] = {}
     for index in catalogue.indexes():
         for item in index.items:
@@ -128,7 +128,7 @@ def _proof(material: Material, claim: Claim) -> Iterator[str]:
 
 
 def place(proof: Any) -> str:
-    """Where an object stands: path:line."""
+    """Return the place of an object in the source: path:line."""
     if inspect.ismodule(proof):
         return parts.shown_path(Path(proof.__file__ or ""))
     proof = inspect.unwrap(proof)

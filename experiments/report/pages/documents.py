@@ -36,7 +36,7 @@ NAMED = re.compile(r"(?<!\[)`(?P<name>[a-z0-9]+\.[a-z0-9-]+)`(?!\])")
 
 
 def documents(material: Material) -> dict[Path, str]:
-    """The page of each file, of those that are there: an installed package has the guide and the tutorials alone."""
+    """Return the page of each file that exists: an installed package has the guide and the tutorials alone."""
     found = {path: path.relative_to(TEXT).as_posix() for path in sorted(TEXT.rglob("*.md"))}
     found |= {ROOT / name: page for name, page in ELSEWHERE.items() if (ROOT / name).is_file()}
     for room in material.rooms:
@@ -45,13 +45,13 @@ def documents(material: Material) -> dict[Path, str]:
 
 
 def of_room(room: Room) -> dict[Path, str]:
-    """What stands in a paper's room in `theory`."""
+    """Return the pages of the documents in a paper's room in `theory`, by file."""
     folder = ROOT / "theory" / room.slug
     return {path: f"papers/{room.slug}-{path.stem.lower()}.md" for path in sorted(folder.glob("*.md"))}
 
 
 def title(path: Path) -> str:
-    """Markdown of a document's first heading."""
+    """Return Markdown of a document's first heading."""
     return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
@@ -60,7 +60,7 @@ def pages(material: Material) -> parts.Pages:
 
 
 def files(material: Material) -> dict[str, Path]:
-    """What these pages show or lead to, by where it lies among the sources."""
+    """Return the files that these pages show or lead to, by their place among the sources."""
     return _read(material).files
 
 
@@ -79,7 +79,7 @@ def _read(material: Material) -> _Read:
 
 
 def _alone(page: str) -> bool:
-    """Whether the navigation does not name a page, which others lead to."""
+    """Return whether the navigation does not name a page, which others lead to."""
     folder, _, name = page.rpartition("/")
     return folder == "papers" or (folder == "guide" and name.removesuffix(".md") not in GUIDE)
 
@@ -128,14 +128,14 @@ class _Document:
         return f"{{download}}`{text.replace('`', '')} </source/{name}>`"
 
     def _page(self, file: Path, name: str) -> str | None:
-        """Of a figure, its experiment's."""
+        """Return the page to which a link leads: for a figure its experiment's."""
         figure = FIGURE.fullmatch(name)
         if figure and figure[1] in self.material.experiments:
             return parts.experiment_page(figure[1]).lstrip("/")
         return self.known.get(file) or STAND_FOR.get(name)
 
     def _picture(self, text: str, file: Path, page: str | None) -> str:
-        """With what it is for those who do not see it; of one that is not there, that alone."""
+        """Return a figure with its description for those who do not see it; only the description if it is missing."""
         if not file.is_file():
             return text
         file = picture(file)

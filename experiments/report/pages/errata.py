@@ -1,4 +1,4 @@
-"""Errata, a list a paper: what is printed and does not hold, in the order of its text, for its authors."""
+"""Errata, a list per paper: what is printed and does not hold, in the order of its text, for its authors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pages(material: Material) -> parts.Pages:
 
 
 def errata(material: Material, room: Room) -> list[Claim]:
-    """A paper's own claims that are corrected or refuted, in the order of its text."""
+    """Return a paper's own claims that are corrected or refuted, in the order of its text."""
     name = room.paper.name if room.paper else ""
     wrong = [c for c in material.claims_of(room) if c.paper == name and c.verdict in ("corrected", "refuted")]
     lines = [entry for index in catalogue.indexes() for item in index.items for entry in item.entries]
@@ -37,7 +37,7 @@ def errata(material: Material, room: Room) -> list[Claim]:
 
 
 def position(place: str) -> tuple[int, ...]:
-    """Where a place stands in a paper, as numbers that sort: abstract, sections, appendices; others are last."""
+    """Return a place in a paper as numbers that sort: abstract, sections, appendices; others are last."""
     text = place.lower()
     word = re.search(r"[a-z][a-z-]*", text)
     if word and word[0] in FIRST:
@@ -104,7 +104,7 @@ def _evidence(claim: Claim) -> str:
 
 
 def _letter(room: Room, claims: list[Claim]) -> str:
-    """The same as plain text."""
+    """Return the same as plain text."""
     assert room.paper
     head = [
         f"Errata of {room.name}",

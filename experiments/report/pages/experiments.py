@@ -1,4 +1,4 @@
-"""A page an experiment: what was predicted and by which rule, what came out, its figures, and its data."""
+"""A page per experiment: what was predicted and by which rule, what came out, its figures, and its data."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
 
 
 def _power(run: Run) -> str:
-    """What its seeds' spread could tell from nothing, and how long it trained on text."""
+    """Return what a run's seeds could detect by their spread, and how long it trained on text."""
     found = detected(run.checks) if run.saved["detects"] else None
     length = budget.in_words(run.saved["config"])
     seen = f" Its seeds' spread could tell {escaped(found.words)} from nothing." if found else ""
@@ -147,7 +147,7 @@ def _size(path: Path) -> str:
 
 
 def _when(run: Run) -> str:
-    """When a prediction was stored, as the run says; of one that does not, when it was committed."""
+    """Return when a prediction was stored, as the run says; for one that does not, when it was committed."""
     if isinstance(moment := run.saved.get("predicted"), str):
         return f", on {escaped(moment)}"
     day = _committed_on(run.folder / "prediction.json")
@@ -160,7 +160,7 @@ def _committed_on(path: Path) -> str:
 
 @cache
 def _days_of_commits() -> dict[str, str]:
-    """The day on which each committed prediction last changed."""
+    """Return the day on which each committed prediction last changed."""
     told_as = ["--format=%x00%cs", "--name-only", "--relative"]
     command = ["git", "-C", str(ROOT), "log", *told_as, "--", "results/*prediction.json"]
     try:
@@ -189,7 +189,7 @@ def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
 
 
 def _all_checks(checks: Sequence[Judgement]) -> str:
-    """Every point, in what is opened on request."""
+    """Return every point, in a part that is opened on request."""
     head = ("point", "what was asked", "predicted", "slack", "measured", "standard error", "verdict")
     rows = "".join(
         f"<tr><td><code>{escape(c.id)}</code></td><td>{escape(c.statement)}</td>"

@@ -21,7 +21,7 @@ def pages(material: Material) -> parts.Pages:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence; of a long one its beginning, up to a word."""
+    """Return the first sentence; if it is long, its beginning up to a word."""
     sentence = re.split(r"(?<=\.)\s{1,2}(?=[A-Z])", text, maxsplit=1)[0]
     if len(sentence) <= SHORT:
         return sentence
@@ -76,7 +76,7 @@ def _graph(material: Material) -> str:
 
 
 def _picture(material: Material, room: Room) -> str:
-    """Of a paper's entries that rest on others, or carry others of it, with what they rest on elsewhere."""
+    """Return the graph of a paper's entries that rest on others or carry others, with premises elsewhere."""
     own = [claim for claim in material.claims_of(room) if claim.uses]
     shown = dict.fromkeys([*(claim.id for claim in own), *(name for claim in own for name in claim.uses)])
     prefixes = Counter(name.partition(".")[0] for name in shown)

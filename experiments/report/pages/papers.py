@@ -1,4 +1,4 @@
-"""The front page, a page a paper, and each paper's notation beside ours."""
+"""The front page, a page per paper, and each paper's notation beside ours."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _asks(material: Material, room: Room) -> str:
 
 
 def _bar(counts: dict[str, int]) -> str:
-    """How many entries have each verdict, as a bar and in words."""
+    """Return how many entries have each verdict, as a bar and in words."""
     shares = " ".join(f'<i class="{verdict}" style="flex-grow:{count}"></i>' for verdict, count in counts.items())
     words = ", ".join(f"{count} {parts.verdict(verdict)}" for verdict, count in counts.items())
     total = sum(counts.values())
@@ -60,7 +60,7 @@ def _bar(counts: dict[str, int]) -> str:
 
 
 def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[str]:
-    """Title and address, the answer in its lines, the figure."""
+    """Yield title and address, the answer in its lines, the figure."""
     paper, found = room.paper, answer(room)
     if paper:
         address = f"[{escaped(paper.reference)}]({_address(paper.reference)})" if paper.reference else ""
@@ -78,7 +78,7 @@ def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[
 
 
 def _address(reference: str) -> str:
-    """An address as Markdown's target: what is none leads nowhere."""
+    """Return an address as Markdown's target: what is none leads nowhere."""
     safe = reference.startswith(("https://", "http://")) and not any(c in reference for c in " <>()[]\"'\\`")
     return reference if safe else "#"
 
@@ -89,7 +89,7 @@ def _line(material: Material, line: Line) -> str:
 
 
 def shown(material: Material, room: Room) -> Run | None:
-    """The run whose figure stands for a paper."""
+    """Return the run whose figure stands for a paper."""
     found = answer(room)
     wanted = [found.figure] if found else []
     names = [*wanted, *(one.name for one in material.experiments_of(room))]
@@ -110,7 +110,7 @@ def _several(material: Material) -> str:
 
 
 def _toctrees(papers: list[Room], there: set[str]) -> str:
-    """there: documents, of which an installed package has few."""
+    """Return the tables of contents.  there: documents, of which an installed package has few."""
     entries = {
         "The papers": [*(f"papers/{room.slug}" for room in papers), "papers/several"],
         "What was found": [*(["All findings <findings>"] if documents.FOUND in there else []), *FOUND],
@@ -145,7 +145,7 @@ def _paper(material: Material, room: Room) -> str:
 
 
 def _room_of(index: Index, material: Material) -> Room | None:
-    """The room that most entries of an index stand in."""
+    """Return the room that most entries of an index stand in."""
     rooms = [material.room_of(material.ledger[n]) for item in index.items for n in item.entries if n in material.ledger]
     return max(rooms, key=rooms.count) if rooms else None
 

@@ -1,4 +1,4 @@
-"""What several kinds of pages are made of: verdicts, tables, figures, downloads, provenance."""
+"""Common parts of several kinds of pages: verdicts, tables, figures, downloads, provenance."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ RIGHT = "r"
 
 
 def verdict(word: str) -> str:
-    """A verdict as a word that carries its colour."""
+    """Return a verdict as a word that carries its colour."""
     kind = word if word.isalpha() else "unknown"
     shown = {"undecided": "not decided", "unpredicted": "no prediction"}.get(word, word)
     return f"[{escaped(shown)}]{{.verdict .{kind}}}"
 
 
 def link(text: str, page: str) -> str:
-    """text: Markdown."""
+    """Return a link to a page; text: Markdown."""
     return f"[{text}]({page})"
 
 
 def entry(material: Material, name: str) -> str:
-    """A ledger entry: its id, linked, and its verdict."""
+    """Return a ledger entry: its id, linked, and its verdict."""
     return f"{material.names.named(name)} {verdict(material.ledger[name].verdict)}"
 
 
@@ -44,7 +44,7 @@ def experiment_page(name: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "", kind: str = "") -> str:
-    """head and rows: Markdown of the cells; align: l or r for each column; kind: class names."""
+    """Return a table; head and rows: Markdown of the cells; align: l or r for each column; kind: class names."""
     align = align.ljust(len(head), "l")
     lines = [
         "| " + " | ".join(head) + " |",
@@ -55,24 +55,24 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "", k
 
 
 def definition(items: Mapping[str, str]) -> str:
-    """Terms and what there is to say of them, both Markdown; those of which there is nothing to say are left out."""
+    """Return terms with their descriptions, both Markdown; those with nothing to say are left out."""
     return "\n".join(f"{term}\n: {text}\n" for term, text in items.items() if text)
 
 
 def shown_path(path: Path) -> str:
-    """Where a file lies, relative to here if it is below."""
+    """Return a file's path, relative to the working directory if it is below, else its name."""
     here = Path.cwd()
     path = path.absolute()
     return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
 
 
 def drawn(run: Run) -> dict[str, str]:
-    """Names and captions of a run's figures, of those that are there."""
+    """Return names and captions of a run's figures that exist."""
     return {name: caption for name, caption in figures(run.experiment).items() if run.folder.has(f"{name}.png")}
 
 
 def figure(run: Run, name: str = "figure", *, root: str | None = None) -> str:
-    """One of a run's figures, with its caption, and what it is for those who do not see it.
+    """Return one of a run's figures, with its caption, and its description for those who do not see it.
 
     root: the way from the page to the site's own folder, "" or "../", for a link to the experiment; None: no link.
     """
@@ -84,12 +84,12 @@ def figure(run: Run, name: str = "figure", *, root: str | None = None) -> str:
 
 
 def _alternative(run: Run) -> str:
-    """In quotation marks, as an option of a directive; the caption says more."""
+    """Return a figure's alternative text in quotation marks, as an option of a directive; the caption says more."""
     return json.dumps(" ".join(f"Figure of {run.saved['experiment']}: {run.title}".split()), ensure_ascii=False)
 
 
 def origin(run: Run) -> str:
-    """Whether a run is the reader's own or a committed one, in a few words of Markdown."""
+    """Return in a few words of Markdown whether a run is the reader's own or a committed one."""
     saved = run.saved
     seeds = f"{len(saved['seeds'])} seeds" if saved["seeds"] else "nothing random"
     whose = "committed result" if run.committed else "run below `--out`"
@@ -97,13 +97,13 @@ def origin(run: Run) -> str:
 
 
 def stored(path: Path) -> str:
-    """Where a file of a run lies among the sources: runs/<its folders>/<its name>."""
+    """Return the place of a run's file among the sources: runs/<its folders>/<its name>."""
     parts = [in_a_path(part) for part in Path(os.path.abspath(path)).parts[-4:]]
     return "/".join(["runs", *parts])
 
 
 def provenance(saved: Mapping[str, Any]) -> str:
-    """Of a run, as Markdown: device, versions, commit, source."""
+    """Return a run's device, versions, commit and source, as Markdown."""
     versions = saved["versions"] if isinstance(saved["versions"], list) else [saved["versions"]]
     told = [", ".join(f"{escaped(str(k))} {escaped(str(v))}" for k, v in each.items()) for each in versions]
     commits = saved["commit"] if isinstance(saved["commit"], list) else [saved["commit"]]
@@ -120,7 +120,7 @@ def provenance(saved: Mapping[str, Any]) -> str:
 
 
 def outcome(v: Verification | None, number: int) -> str:
-    """What became of an entry's check when it was last run, as Markdown."""
+    """Return the outcome of an entry's check when it was last run, as Markdown."""
     if v is None or not v.outcomes:
         return "[not checked here]{.verdict .unknown}"
     found = v.outcomes[number]
@@ -131,7 +131,7 @@ def outcome(v: Verification | None, number: int) -> str:
 
 
 def standing(v: Verification | None, claim: Claim) -> str:
-    """Whether an entry stands, as Markdown; "" where it does."""
+    """Return whether an entry stands, as Markdown; "" where it does."""
     if not claim.evidence:
         return "[it has no checks]{.verdict .fail}"
     if v is None or v.unknown:
@@ -143,7 +143,7 @@ def standing(v: Verification | None, claim: Claim) -> str:
 
 
 def judged(checks: Sequence[Any]) -> str:
-    """The worst of some checks and how many there are, as Markdown."""
+    """Return the worst of some checks and how many there are, as Markdown."""
     from experiments.verdicts.checks import worst
 
     count = f" {len(checks)} check{'s' if len(checks) != 1 else ''}"

@@ -1,4 +1,4 @@
-"""A page a variant: its plan's picture, what it costs, what the toy predicts of it, and what was measured."""
+"""A page per variant: its plan's picture, what it costs, what the toy predicts of it, and what was measured."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pages(material: Material) -> parts.Pages:
 
 
 def percent(change: float) -> str:
-    """A change in per cent with one digit."""
+    """Return a change in per cent with one digit."""
     if abs(change) < 5e-4:
         return "=" if change == 0 else f"{'+' if change > 0 else '-'}<0.1%"
     return f"{change:+.1%}"
@@ -51,7 +51,7 @@ def percent(change: float) -> str:
 
 @cache
 def costs(preset: str, name: str) -> dict[str, int] | None:
-    """Of a preset under a variant; None where it has no meaning there."""
+    """Return the costs of a preset under a variant; None where it has no meaning there."""
     try:
         config, plan = model(preset, name)
     except BadName:
@@ -179,7 +179,7 @@ def _is_on(check: Judgement, name: str) -> bool:
 
 
 def _by_group(found: list[tuple[Run, Judgement]]) -> Iterator[tuple[Run, list[Judgement]]]:
-    """The points of one group of one run, the tightest first."""
+    """Yield the points of one group of one run, the tightest first."""
     for run in dict.fromkeys(run.folder.path for run, _ in found):
         of_run = [(one, check) for one, check in found if one.folder.path == run]
         for members in by_group([check for _, check in of_run]).values():
