@@ -1,4 +1,4 @@
-"""What ResFormer's paper prints of losses."""
+"""Printed losses of ResFormer's paper."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NEAR = 1e3 * np.finfo(float).eps
 
 
 def scores_and_values(layers: int, tokens: int, width: int, causal: bool) -> tuple[list[Array], list[Array]]:
-    """Random ones of several layers, the mask the same in all."""
+    """Return random scores and values of several layers, the mask the same in all."""
     rng = np.random.default_rng(tokens + 10 * layers)
     hidden = np.triu(np.ones((tokens, tokens), bool), 1) & causal
     scores = [np.where(hidden, -np.inf, 2 * rng.standard_normal((tokens, tokens))) for _ in range(layers)]
@@ -35,7 +35,7 @@ def scores_and_values(layers: int, tokens: int, width: int, causal: bool) -> tup
 
 
 def by_hand(scores: Sequence[Array], values: Sequence[Array]) -> Array:
-    """Eqn. (2) token by token: exponentials, their sum, a weighted mean."""
+    """Compute Eqn. (2) token by token: exponentials, their sum, a weighted mean."""
     out = []
     for i in range(len(scores[0])):
         weights = [np.exp(layer[i]) for layer in scores]
@@ -160,7 +160,7 @@ def _variation(weights: Array, moves: Array) -> Array:
     wrong="1 % tighter",
 )
 def extreme_case_attains(factor: float) -> Conditions:
-    """Moves are +eps on a share of the moved scores and -eps on the others: 20001 shares for each eps."""
+    """Search moves of +eps on a share of the moved scores and -eps on the others: 20001 shares for each eps."""
     rising = np.linspace(0, 1, 20_001)
     for layers, eps in product((2, 3, 8), (1e-3, 0.5, 2.0, 6.0)):
         own = 1 / layers
@@ -178,7 +178,7 @@ def extreme_case_attains(factor: float) -> Conditions:
     wrong="nothing, as if (9/32) eps were a bound",
 )
 def first_order_is_no_bound(second: float) -> Conditions:
-    """And tokens whose scores move so exceed (9/32) eps at every eps up to 1, by their own total variation."""
+    """Check the expansion, and that such moves exceed (9/32) eps in total variation at every eps up to 1."""
     for eps in (1e-2, 1e-3):
         yield abs((blocks.block_form_share(eps) - 9 / 32 * eps) / eps**2 - second) <= 0.02 * eps
     for eps in (1e-2, 0.1, 1.0):
@@ -195,7 +195,7 @@ def first_order_is_no_bound(second: float) -> Conditions:
     kind="descent",
 )
 def moved_scores_stay_below(factor: float) -> Conditions:
-    """Random moves, then every single move turned to whichever end is worse, three times over; 8 tokens."""
+    """Check random moves, then every single move turned to whichever end is worse, three times over; 8 tokens."""
     rng = np.random.default_rng(5)
     best = 0.0
     for eps in (0.3, 3.0):
@@ -267,7 +267,7 @@ def moving_together_is_nothing(left: float) -> Conditions:
     wrong="more by 0.04 %, as what rounding leaves of the large number makes it",
 )
 def what_is_common_is_nothing(share: float) -> bool:
-    """The first order of moves is zero but for the rounding of their mean, which must not be taken for the second."""
+    """Check that moves have no first order but the rounding of their mean, not to be taken for the second order."""
     rng = np.random.default_rng(8)
     weights, moves = rng.dirichlet(np.ones(6), 50), 10_000 + 1e-5 * rng.standard_normal((50, 6))
     apart = moves - moves[:, :1]
@@ -276,7 +276,7 @@ def what_is_common_is_nothing(share: float) -> bool:
 
 
 def _kl(share: float, move: float) -> float:
-    """KL(block form | moved) for two weights, one of which moves."""
+    """Return KL(block form | moved) for two weights, one of which moves."""
     return float(np.log(1 - share + share * np.exp(move)) - share * move)
 
 
@@ -304,7 +304,7 @@ FIG_8 = Claim(
     kind="descent",
 )
 def block_form_explains_more(entries: dict[str, Callable[[int, int], int]]) -> Conditions:
-    """Entries of W*, in units of rho, that the two plans' toys explain at exact minima."""
+    """Compare entries of W*, in units of rho, that the two plans' toys explain at exact minima."""
     n, sigma = 8, 0.3
     for (d, rank), (name, count) in product(((2, 1), (3, 2)), entries.items()):
         loss = PopulationLoss(PromptMoments(d, n, sigma), toy_heads(resolve(name, Shape(2, 1))))
@@ -354,7 +354,7 @@ DISTANCE = Claim(
     kind="sampled",
 )
 def prompts_have_the_distance(nearer: float) -> Conditions:
-    """The mean of ||W sum v (k^m - k)^T||^2 over prompts, for keys that differ on x alone, y alone, and both."""
+    """Compare the mean of ||W sum v (k^m - k)^T||^2 over prompts, for keys that differ on x alone, y alone or both."""
     rng = np.random.default_rng(9)
     d, n, sigma, prompts = 2, 3, 0.5, 20_000
     readout, of_y, of_yx, of_x = rng.standard_normal((4, d, d))
@@ -376,7 +376,7 @@ def prompts_have_the_distance(nearer: float) -> Conditions:
     kind="exact",
 )
 def population_has_the_distance(sign: int) -> Conditions:
-    """Layer 1's values with its own keys, less the same values with the copied keys, as two heads of the toy."""
+    """Compare layer 1's values with its own keys, minus the same values with copied keys, as two heads of the toy."""
     heads = (Head(copied=0, raw=1, key_copied=0, key_raw=1), Head(copied=0, raw=1))
     for d, rank in ((1, 0), (1, 1), (2, 1), (2, 2)):
         n, sigma = 3, Fraction(1, 2)

@@ -108,7 +108,7 @@ def row_space_stays(rank: int) -> Conditions:
     wrong="Eqn. (6) too",
 )
 def outputs_are_means(sums: Mapping[str, float]) -> Conditions:
-    """Values that are 1 in one coordinate and between 1/2 and 1 in the others, in every layer; layer 3 of the plan."""
+    """Check layer 3 of the plan where all values are 1 in one coordinate and between 1/2 and 1 in the others."""
     rng = np.random.default_rng(4)
     values = {n: np.c_[np.ones(6), rng.uniform(0.5, 1, (6, 3))] for n in (1, 2, 3)}
     for name, total in sums.items():
@@ -126,7 +126,7 @@ LAYERS = 40
 
 
 def concentration(attention: Array) -> float:
-    """The entropy of token importance, Eqn. (11)."""
+    """Return the entropy of token importance, Eqn. (11)."""
     return measures.entropy(measures.token_importance(attention))
 
 
@@ -157,7 +157,7 @@ CONCENTRATION = Claim(
     wrong="dispersed in vanilla too",
 )
 def stacked_attention_concentrates(dispersed: Mapping[str, bool]) -> Conditions:
-    """f_n(A), the matrix by which V_1 is mapped to the output: its rows sum to one."""
+    """Check f_n(A), the matrix by which V_1 is mapped to the output: its rows sum to one."""
     for seed in range(5):
         attention = causal_attention(6, seed)
         for name, expected in dispersed.items():
@@ -267,7 +267,7 @@ def ratio_is_harmonic(ratio: Callable[[int], float]) -> Conditions:
 
 
 def mean_variation(attention: Array) -> float:
-    """The mean total variation of two rows of attention, the two drawn at random.
+    """Return the mean total variation of two rows of attention, the two drawn at random.
 
     It is at most 2 (1 - a_max), a_max the largest importance: a row is at 1 - A_ij from attention to token j alone,
     which in the mean over rows is 1 - a_j, and two rows are no further apart than the sum of that.
@@ -347,7 +347,7 @@ LENGTH = Claim(
     wrong="log 2, whatever the share",
 )
 def entropy_of_a_fixed_share(gain: Callable[[float], float]) -> Conditions:
-    """Of what tokens receive from n queries in all, which adds up to n."""
+    """Compare entropies of what tokens receive from n queries in all, which adds up to n."""
     for share in (0.0, 0.2, 0.8):
         short, long = (measures.entropy(n * np.r_[share, np.full(n - 1, (1 - share) / (n - 1))]) for n in (256, 512))
         yield abs(long - short - gain(share)) <= 1e-2
@@ -387,7 +387,7 @@ DRAINS = Claim(
 
 
 def lengths(r_n: float, r_1: float, c: float, own: float, first: float) -> tuple[float, float]:
-    """Of own v_n + first v_1 for the token and for another one, v_n and v_1 along two axes."""
+    """Return the lengths of own v_n + first v_1 for the token and for another one, v_n and v_1 along two axes."""
     token = np.array([own * c * r_n, first * r_1])
     other = np.array([own * c, first])
     return float(np.linalg.norm(token)), float(np.linalg.norm(other))

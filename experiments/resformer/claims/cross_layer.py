@@ -34,7 +34,7 @@ KINDS = TWO_HEADS[:2]  # of which cross-layer attention consists; that its plan 
 
 
 def explained(moments: PromptMoments, rank: int, of: Heads = KINDS, starts: int = 4) -> float:
-    """What the best of the descents with enough heads explains; of cross-layer attention, or of other kinds."""
+    """Return what the best descent with enough heads explains, for cross-layer attention or other kinds."""
     enough = EnoughHeads(moments, of)
     return enough.zero_loss - enough.minimise(rank, starts=starts)[0]
 
@@ -97,7 +97,7 @@ def entries_never_read(more: int) -> Conditions:
 
 
 def _unread(a: Array, b: Array, w0: Array) -> int:
-    """Dimension of {Y: d x a with B Y = 0, Y A W0^T antisymmetric}, X = Y A."""
+    """Return the dimension of {Y: d x a with B Y = 0, Y A W0^T antisymmetric}, X = Y A."""
     rank, d = a.shape
     conditions = []
     for unit in np.eye(d * rank, dtype=int).reshape(-1, d, rank):
@@ -163,7 +163,7 @@ FULL_RANK = Claim(
     kind="exact",
 )
 def a_map_attains_it(times: int) -> Conditions:
-    """P_ij = c_ij (S_yy - W0 S W0^T - tr(S) I)_ij, as S + S_yy and, at A = I, 2 S give."""
+    """Check P_ij = c_ij (S_yy - W0 S W0^T - tr(S) I)_ij, as S + S_yy and, at A = I, 2 S give."""
     for powers, n, sigma in (((4,), 2, Fraction(1, 2)), ((9, 1), 3, Fraction(0)), ((1, 4, 0), 2, Fraction(3, 2))):
         d, s = len(powers), [round(power**0.5) for power in powers]
         noise, step = sigma**2, 1 / (n + d + 1 + sigma**2)
@@ -182,7 +182,7 @@ def a_map_attains_it(times: int) -> Conditions:
 
 
 def _loss_of_map(moments: PromptMoments, p_map: Array) -> Fraction:
-    """E||P - W*||^2 + d sigma^2 for P_ij = sum p_map[i, j, p, q] M_pq, M the second moment of (x ; y)."""
+    """Return E||P - W*||^2 + d sigma^2 for P_ij = sum p_map[i, j, p, q] M_pq, M the second moment of (x ; y)."""
     d, total = moments.d, moments.zero_loss
     for i in range(d):
         for j in range(d):
@@ -371,7 +371,7 @@ def cross_layer_wins_at_one(centred: bool) -> Conditions:
 
 
 def _least(loss: PopulationLoss) -> Fraction:
-    """Over the two readouts at A = 1: a quadratic, from its values at six of them."""
+    """Return the least loss over the two readouts at A = 1: a quadratic, from its values at six of them."""
     one = np.array([[Fraction(1)]])
     keys = np.stack([one] * loss.keys)
 

@@ -33,7 +33,7 @@ Row = tuple[Sequence[float], float]
 
 
 def averages(rows: Mapping[str, Row], unit: float) -> bool:
-    """Whether the printed averages are those of the rows, both rounded to `unit`."""
+    """Return whether the printed averages are those of the rows, both rounded to `unit`."""
     return all(abs(sum(row) / len(row) - average) <= unit * 1.0001 for row, average in rows.values())
 
 
@@ -169,7 +169,7 @@ TABLE_4_SIZES = Claim(
     kind="exact",
 )
 def sizes_are_counted(millions: Sequence[float]) -> Conditions:
-    """Embedding and head, four projections and three feed-forward matrices a layer, norms."""
+    """Count embedding and head, four projections and three feed-forward matrices per layer, and norms."""
     rows = {"llama-2m": (4, 16, 56), "llama-82m": (8, 512, 1792), "llama-180m": (12, 768, 2688)}
     rows["llama-468m"] = (24, 1024, 3584)
     for (preset, (layers, d, d_ff)), size in zip(rows.items(), millions, strict=True):

@@ -27,7 +27,7 @@ Weights = dict[int, Fraction]  # by layer of the values
 
 
 def weights_on_tokens(plan: Plan, layer: int) -> tuple[Weights, Weights]:
-    """What a head's output weighs of each layer: values that are attended to, and values of the token itself."""
+    """Return a head's weights on each layer's values: on those that it attends to, and on those of the token itself."""
     head = plan.head(layer, 1)
     attended, beside = (
         {t.source.layer: Fraction(t.start).limit_denominator(100) for t in mix.terms}
@@ -37,7 +37,7 @@ def weights_on_tokens(plan: Plan, layer: int) -> tuple[Weights, Weights]:
 
 
 def shared(number: int, layers: int) -> Weights:
-    """The same of each of the first layers, `number` in all."""
+    """Return the same weight on each of the first layers, `number` in all."""
     return {n: Fraction(number, layers) for n in range(1, layers + 1)}
 
 
@@ -64,7 +64,9 @@ EQN_6 = Claim(
     kind="exact",
 )
 def rows_sum(each: Fraction) -> Conditions:
-    """Eqn. (6): `each` of layer n attended to and as much of the token's own earlier values; Eqn. (5): 1/n of all."""
+    """Check Eqn. (5), 1/n of all layers' values; and Eqn. (6), `each` of layer n's and as much of a token's own earlier
+    ones.
+    """
     for n in (2, 3, 4):
         naive, mean = (
             weights_on_tokens(resolve(name, Shape(4, 1)), n) for name in ("identity-mapping", "resformer-all")
@@ -87,14 +89,14 @@ def rows_sum(each: Fraction) -> Conditions:
     kind="exact",
 )
 def own_values_only(mapping: Callable[[int], sympy.Matrix]) -> bool:
-    """The plan reads beside its attention what the formula with this mapping reads: the same token alone."""
+    """Check that beside its attention the plan reads what the formula with this mapping reads: the same token alone."""
     earlier = sympy.Matrix(sympy.symbols("v:2"))
     read = mapping(2) * earlier
     return all(read[i].free_symbols == {earlier[i]} for i in range(2))
 
 
 def dense_former(layers: int) -> list[sympy.Expr]:
-    """Y_1, ..., Y_L of depth-weighted averaging without projections and feed-forward: in X_0 and u_n = A_n V_n."""
+    """Return Y_1, ..., Y_L of depth-weighted averaging without projections and feed-forward, in X_0, u_n = A_n V_n."""
     start = sympy.Symbol("x0")
     outputs, states = [start], [start]
     for n in range(1, layers + 1):
@@ -153,7 +155,7 @@ SHAPE = Shape(4, 1)
 
 @dataclass(frozen=True)
 class Matrices:
-    """Of a one-head decoder, a matrix a layer: q, k, v, o, and f of what stands for a feed-forward."""
+    """The matrices of a one-head decoder, one per layer: q, k, v, o, and f of what stands for a feed-forward."""
 
     q: Array
     k: Array
@@ -168,7 +170,7 @@ def drawn(layers: int, width: int) -> Matrices:
 
 
 def mixed_by(weights: Mapping[int, tuple[float, float]]) -> Plan:
-    """own_n V_n + first_n V_1 from layer 2 on."""
+    """Return a plan of values own_n V_n + first_n V_1 from layer 2 on."""
 
     def values(n: int, h: int) -> Mix:
         own, first = weights.get(n, (1.0, 0.0))
@@ -178,7 +180,7 @@ def mixed_by(weights: Mapping[int, tuple[float, float]]) -> Plan:
 
 
 def decoded(plan: Plan, weights: Matrices, tokens: Array) -> Array:
-    """The residual stream after all layers, (tokens, width): norms, causal softmax attention, tanh(x f)."""
+    """Return the residual stream after all layers, (tokens, width): norms, causal softmax attention, tanh(x f)."""
     hidden = np.triu(np.ones((len(tokens), len(tokens)), bool), 1)
     stream, values = tokens, []
     for n in range(plan.shape.layers):
@@ -192,7 +194,9 @@ def decoded(plan: Plan, weights: Matrices, tokens: Array) -> Array:
 
 
 def absorbed(plan: Plan, weights: Matrices) -> Matrices:
-    """Matrices with which Eqn. (7) computes what `plan` does, whose values are own_n V_n + first_n V_1, first_n not 0.
+    """Return matrices with which Eqn. (7) computes what `plan` does, whose values are own_n V_n + first_n V_1.
+
+    All first_n differ from 0.
 
     In layer n >= 2, (own_n V_n + first_n V_1) W_O^n = (1/2) (V_n' + V_1) W_O' with V_n' = (own_n / first_n) V_n, which
     is W_V^n scaled, and W_O' = 2 first_n W_O^n.  Nothing else reads W_V^n or W_O^n, and layer 1 stays as it is.  Where
@@ -386,7 +390,7 @@ Earlier = Callable[[list[Array]], Array]
     wrong="layer 1's values in the place of the layer before's",
 )
 def filters_are_the_equations(read: Mapping[str, Earlier]) -> Conditions:
-    """`read`: what layer n attends over, from V_1, ..., V_n."""
+    """Compare with the equations; `read`: what layer n attends over, from V_1, ..., V_n."""
     attention = causal_attention(4)
     eigenvalues, vectors = np.linalg.eig(attention)
     for name, mixed in read.items():

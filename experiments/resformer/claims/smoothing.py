@@ -19,13 +19,13 @@ LAYERS = 60
 
 
 def causal_attention(tokens: int, seed: int = 3) -> Array:
-    """A row-stochastic lower triangular matrix."""
+    """Return a row-stochastic lower triangular matrix."""
     weights = np.tril(np.exp(np.random.default_rng(seed).standard_normal((tokens, tokens))))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def attended(kind: str, attention: Array, values: Array, layers: int = LAYERS) -> Array:
-    """H_L from the definitions, layer by layer."""
+    """Return H_L from the definitions, layer by layer."""
     state = values
     for n in range(1, layers + 1):
         match kind:
@@ -170,7 +170,7 @@ NEUTRENO_DEPTH = Claim(
     wrong="the rank that ResFormer has there, and growth from three tokens on",
 )
 def neutreno_at_depth(version: tuple[int, int]) -> Conditions:
-    """Rank at attention to one token, and the least number of tokens at which the printed form passes 1e6."""
+    """Check the rank at attention to one token, and the least number of tokens at which the printed form passes 1e6."""
     rank, tokens = version
     one, values = np.zeros((5, 5)), np.random.default_rng(1).standard_normal((5, 4))
     one[:, 0] = 1
@@ -207,7 +207,7 @@ def eigenvalues_are_kept(left: tuple[float, ...]) -> Conditions:
 def neutreno_term(
     j: Callable[[int], sympy.Matrix], tokens: int, first: sympy.Matrix, own: sympy.Matrix
 ) -> sympy.Matrix:
-    """What Eqn. (8) adds to A_n V_n: lambda (V_1 - J V_n), a row a token, symbolic.
+    """Return what Eqn. (8) adds to A_n V_n: lambda (V_1 - J V_n), one row per token, symbolic.
 
     Section 2.1 has it a multiple of V_1 - V_n.  It vanishes wherever V_1 = V_n if and only if J V = V for every V, so
     J = I.  With ones every row of J V_n is the sum of all rows of V_n, later ones too, whatever the attention's mask.
@@ -241,7 +241,7 @@ NEUTRENO_EQN_8 = Claim(
     kind="exact",
 )
 def neutreno_vanishes_on_equal_values(j: Callable[[int], sympy.Matrix]) -> Conditions:
-    """What is added is a multiple of V_1 - V_n, as section 2.1 says: nothing where the two are equal."""
+    """Check that the added term, a multiple of V_1 - V_n by section 2.1, vanishes where the two are equal."""
     for tokens in (1, 2, 4):
         values = sympy.Matrix(tokens, 2, lambda i, k: sympy.Symbol(f"v{i}{k}"))
         yield neutreno_term(j, tokens, values, values).expand().is_zero_matrix
@@ -255,7 +255,7 @@ def neutreno_vanishes_on_equal_values(j: Callable[[int], sympy.Matrix]) -> Condi
     kind="exact",
 )
 def neutreno_is_causal(j: Callable[[int], sympy.Matrix]) -> Conditions:
-    """A token's output does not depend on later tokens' values."""
+    """Check that a token's output does not depend on later tokens' values."""
     for tokens in (2, 3):
         own, first = (sympy.Matrix(tokens, 1, lambda i, _, s=s: sympy.Symbol(f"{s}{i}")) for s in "vw")
         out = neutreno_term(j, tokens, first, own).expand()
@@ -358,7 +358,7 @@ def sums_are_in_the_mean(factor: float) -> Conditions:
     kind="sampled",
 )
 def known_cases(factor: float) -> Conditions:
-    """w^2 x^2 with w normal has the mean 4 and, squared, 3 * 16."""
+    """Check w^2 x^2 with w normal, which has the mean 4 and, squared, 3 * 16."""
     gram = np.array([[4.0]])
     yield abs(spectra.expected_sum(gram, 1, 1.0) - 4 * factor) <= 1e-12
     yield abs(spectra.expected_square_sum(gram, 1, 1.0) - 48 * factor) <= 1e-12
@@ -407,7 +407,7 @@ def random_values_follow(both: bool) -> Conditions:
 
 
 def fuss_catalan(x: Array) -> Array:
-    """The density of the law of two equal sizes, from its closed form."""
+    """Return the density of the law of two equal sizes, from its closed form."""
     root = 27 + 3 * np.sqrt(81 - 12 * x)
     share = (2 ** (1 / 3) * root ** (2 / 3) - 6 * x ** (1 / 3)) / (x ** (2 / 3) * root ** (1 / 3))
     return np.asarray(2 ** (1 / 3) * np.sqrt(3) / (12 * np.pi) * share)

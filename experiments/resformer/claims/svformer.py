@@ -1,4 +1,4 @@
-"""Claims on SVFormer, and on what it and cross-layer attention cost."""
+"""Claims on SVFormer, and on its costs and those of cross-layer attention."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODELS = ("llama-82m", "llama-180m", "llama-468m")
 
 
 def summed(warmup: int, steps: int = 10_000, peak: float = 1.0) -> float:
-    """Learning rates over a training, by the schedule that models are trained with."""
+    """Return the sum of learning rates over a training, by the schedule that models are trained with."""
     settings = {**SCHEDULES["resformer"].settings, "warmup": warmup / steps, "learning_rate": peak}
     recipe = Recipe(steps=steps, batch=1, **settings)
     return sum(map(recipe.rate, range(steps)))
@@ -200,7 +200,7 @@ SVFORMER_VALUE_MATRIX = Claim(
     kind="exact",
 )
 def value_parameters(count: Callable[[int, int], int]) -> Conditions:
-    """Embedding and head, values once, three more projections and three feed-forward matrices a layer, norms."""
+    """Count embedding and head, values once, per layer three more projections, three feed-forward matrices, norms."""
     rows = {"llama-2m": (4, 16, 56), "llama-82m": (8, 512, 1792), "llama-180m": (12, 768, 2688)}
     rows["llama-468m"] = (24, 1024, 3584)
     for preset, (layers, d, d_ff) in rows.items():
@@ -257,7 +257,7 @@ def sums_differ(percent: tuple[float, ...]) -> bool:
     wrong="no decay",
 )
 def sum_of_the_schedule(cosine: Callable[[int], float]) -> Conditions:
-    """A cosine's half period sums to half its steps, less the half that its first point would add."""
+    """Check that a cosine's half period sums to half its steps, minus the half that its first point would add."""
     start = SCHEDULES["resformer"].settings["start"]
     for rising in (120, 1200):
         line = start * rising + (1 - start) * (rising + 1) / 2
@@ -265,7 +265,7 @@ def sum_of_the_schedule(cosine: Callable[[int], float]) -> Conditions:
 
 
 def _shares(rising: int) -> list[float]:
-    """Of the peak rate, at each of the paper's steps, after a warm-up of so many."""
+    """Return shares of the peak rate at each of the paper's steps, after a warm-up of so many."""
     settings = {**SCHEDULES["resformer"].settings, "warmup": rising / 10_000}
     recipe = Recipe(steps=10_000, batch=1, **settings)
     return [recipe.share(step) for step in range(recipe.steps)]
@@ -319,7 +319,7 @@ def caches_compared(times: dict[str, Callable[[int], float]]) -> Conditions:
     kind="exact",
 )
 def numbers_kept(counts: Mapping[str, tuple[int, int]]) -> Conditions:
-    """SVFormer's first layer alone has values, and every layer keys."""
+    """Check that SVFormer has values in its first layer alone, and keys in every layer."""
     for variant, totals in counts.items():
         for preset, total in zip(("llama-82m", "llama-468m"), totals, strict=True):
             kept = cache(*model(preset, variant))
@@ -355,10 +355,10 @@ EQN_2_COST = Claim(
     kind="exact",
 )
 def cross_layer_costs(version: tuple[Callable[[int, int], int], Sequence[float]]) -> Conditions:
-    """A score and a weighted value, each a product and a sum of d numbers, for each token of an earlier layer.
+    """Count a score and a weighted value, each a product and a sum of d numbers, for each token of an earlier layer.
 
-    Vanilla's by hand: four projections and three of feed-forward a layer, the head, attention, and the adding up of the
-    residual stream, which is read twice a layer and at the end.
+    Vanilla's by hand: four projections and three of feed-forward per layer, the head, attention, and the adding up of
+    the residual stream, which is read twice per layer and at the end.
     """
     added, shares = version
     for preset, share in zip(COUNTED, shares, strict=True):
@@ -405,7 +405,7 @@ SVFORMER_CACHE = Claim(
     kind="exact",
 )
 def svformer_keeps(numbers: Callable[[int, int], int]) -> Conditions:
-    """Keys in every layer, values in the first; and vanilla both in every layer."""
+    """Count keys in every layer and values in the first; for vanilla both in every layer."""
     for preset in COUNTED:
         config, plan = model(preset, "svformer")
         d, every = config.d_model, (config.d_model,) * config.n_layers
@@ -433,7 +433,7 @@ def shares_are_saved(points: Sequence[float]) -> Conditions:
     wrong="half as much again",
 )
 def short_contexts_cost_little(most: float) -> Conditions:
-    """And the difference between two contexts, which is attention over time alone, doubles in all layers but one."""
+    """Check also that the difference between two contexts, attention over time alone, doubles in all layers but one."""
     for preset in COUNTED[1:]:
         config, _ = model(preset, "vanilla")
         cross, vanilla = (

@@ -1,4 +1,4 @@
-"""Claims that only training decides, and that what is compared costs the same."""
+"""Claims that only training decides, and the equal costs of what is compared."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ AS_VANILLA = (
 
 
 def all_costs(preset: str, variant: str, length: int = LENGTH) -> Costs:
-    """Parameters, numbers cached for a token, and FLOPs of one that attends over `length` tokens."""
+    """Return parameters, numbers cached for a token, and FLOPs of one that attends over `length` tokens."""
     config, plan = model(preset, variant)
     return total_parameters(config, plan), cache(config, plan).total, flops(config, plan, length)
 
 
 def cost_the_same(pairs: Iterable[tuple[str, str]], presets: Iterable[str] = ("llama-82m", "llama-468m")) -> bool:
-    """Whether the two variants of every pair do, at every size."""
+    """Return whether the two variants of every pair cost the same, at every size."""
     return all(all_costs(preset, one) == all_costs(preset, other) for one, other in pairs for preset in presets)
 
 
@@ -70,7 +70,7 @@ COSTS = Claim(
 
 
 def saved(variant: str, layers: int) -> tuple[int, int]:
-    """Matrices, and values or keys of a token, that are not built or kept: both for the whole model."""
+    """Return matrices that are not built, and values or keys per token that are not kept, for the whole model."""
     match variant:
         case "svformer" | "shared-keys":
             return layers - 1, layers - 1
@@ -84,10 +84,10 @@ def saved(variant: str, layers: int) -> tuple[int, int]:
 
 
 def by_hand(preset: str, variant: str, length: int) -> Costs:
-    """Two embeddings; four d x d and three d x d_ff matrices a layer, two norms; a last norm.
+    """Count by hand: two embeddings; four d x d and three d x d_ff matrices per layer, two norms; a last norm.
 
-    A product and a sum are two FLOPs.  A token attended to takes 4 d of them a layer, for its score and its value, and
-    each of the 2 L + 1 sublayers and reads adds d numbers to the stream, counted as a product and a sum.
+    A product and a sum are two FLOPs.  A token attended to takes 4 d of them per layer, for its score and its value,
+    and each of the 2 L + 1 sublayers and reads adds d numbers to the stream, counted as a product and a sum.
     """
     layers, d, d_ff = {
         "llama-2m": (4, 16, 56),
@@ -174,7 +174,7 @@ def compared_models_cost_the_same(version: tuple[Collection[str], int]) -> bool:
     wrong="before layer n's own values",
 )
 def half_of_lambda_is_left(term: Callable[[float, float], tuple[float, float]]) -> Conditions:
-    """Weights of V_1 and V_n beside the attention."""
+    """Check the weights of V_1 and V_n beside the attention."""
     for n in (2, 3, 4):
         head = resolve("resformer-neutreno", Shape(4, 1)).head(n, 1)
         mixed, beside = ({t.source.layer: t.start for t in m.terms} for m in (head.values[0], head.beside))
@@ -182,14 +182,14 @@ def half_of_lambda_is_left(term: Callable[[float, float], tuple[float, float]]) 
 
 
 def weights_read(variant: str, layer: int) -> dict[str, dict[int, float]]:
-    """Of a head's query, keys and values: the layers that they are made from, with their weights."""
+    """Return the layers from which a head's query, keys and values are made, with their weights."""
     head = resolve(variant, Shape(6, 1)).head(layer, 1)
     mixes = {"queries": head.query, "keys": head.keys[0], "values": head.values[0]}
     return {kind: {t.source.layer: t.start for t in mix.terms} for kind, mix in mixes.items()}
 
 
 def reads(variant: str, kind: str, weights: Callable[[int], dict[int, float]]) -> bool:
-    """Whether every layer reads `kind` with these weights, by layer, and all else from itself alone."""
+    """Return whether every layer reads `kind` with these weights, by layer, and all else from itself alone."""
     return all(
         found == (weights(n) if what == kind else {n: 1.0})
         for n in range(1, 7)

@@ -1,7 +1,7 @@
-"""What do layers do on text: concentration, sinks, value drains, spectra, and nearness to cross-layer attention.
+"""The question of layers on text: concentration, sinks, value drains, spectra, and nearness to cross-layer attention.
 
-It trains nothing of its own: what the campaign's probe has stored of vanilla and of ResFormer, each at its own rate,
-as trained for `text-values`.
+It trains nothing of its own.  It reads what the campaign's probe has stored of vanilla and ResFormer, each at its own
+rate, as trained for `text-values`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SAID: tuple[tuple[str, str, str, int, str, str], ...] = (  # what, arm, against,
 
 
 class Layers(Signs):
-    """What the campaign's probe has seen of vanilla and of ResFormer."""
+    """The question about the layers of vanilla and ResFormer, as the campaign's probe measured them."""
 
     name = "text-layers"
     title = "What do layers do on text, and what does a value residual change in it?"
@@ -96,7 +96,7 @@ class Layers(Signs):
         return [Pair(by="paper", **row) for row in rows]  # type: ignore[arg-type]
 
     def probed(self, probes: Json) -> Json:
-        """Return the statistics of one model, entropy and importance as they are (`values` takes uniform's off)."""
+        """Return the statistics of one model, entropy and importance as they are (`values` subtracts uniform's)."""
         entropy, norms, spectrum = probes["entropy"]["entropy"], probes["norms"], probes["spectrum"]
         filled = spectrum["participation"]
         nearness = probes.get("nearness")
@@ -118,7 +118,7 @@ class Layers(Signs):
         }
 
     def values(self, group: Json, what: str) -> Losses:
-        """Return a statistic, entropy and importance less what uniform attention has."""
+        """Return a statistic, entropy and importance minus what uniform attention has."""
         found = super().values(group, what)
         return {name: [x - _uniform(what, group["context"]) for x in of_seed] for name, of_seed in found.items()}
 
@@ -155,7 +155,7 @@ def _logs(values: Sequence[float]) -> float:
 
 @cache
 def _uniform(what: str, tokens: int) -> float:
-    """Return what uniform attention to the past has of a statistic; 0 where nothing is to be taken off."""
+    """Return a statistic's value under uniform attention to the past; 0 where nothing is to be subtracted."""
     from theory.resformer import measures
 
     if what not in (ENTROPY, SINK):
