@@ -1,4 +1,4 @@
-"""What SkipV1Former's paper prints of losses and accuracies, and where its code does otherwise."""
+"""Printed losses and accuracies of SkipV1Former's paper, and where its code does otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODE = {
 
 
 def note_of(*variants: str) -> str:
-    """What has to be said of SkipV1Former's figures of these variants; mostly nothing."""
+    """Return the remark on SkipV1Former's printed numbers of these variants; mostly empty."""
     return "; ".join(CODE[name] for name in variants if name in CODE)
 
 
@@ -95,7 +95,7 @@ def _as_the_text_has_it() -> Iterator[Reported]:
 
 
 def printed() -> Iterator[Reported]:
-    """With a note where the code is known to do something else than the words."""
+    """Yield the printed comparisons, with a note where the code is known to differ from the words."""
     for r in _as_the_text_has_it():
         yield replace(r, note=note_of(r.variant, r.against)) if r.nats is None else r
 

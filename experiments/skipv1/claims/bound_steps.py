@@ -54,7 +54,7 @@ def norm_exceeds_hypothesis(spread: float) -> bool:
 
 
 def _tail_norm(matrix: Array, rank: int) -> float:
-    """||M - R_a(M)||_F."""
+    """Return ||M - R_a(M)||_F."""
     return float(np.linalg.norm(np.linalg.svd(matrix, compute_uv=False)[rank:]))
 
 
@@ -104,7 +104,7 @@ def factor_is_attained(factor: int) -> bool:
 
 
 def tail_bound(kind: str, singular: Array) -> float:
-    """What the display bounds ||M - R_a(M)||_F^2 by, from M's singular values beyond a.
+    """Return the display's bound on ||M - R_a(M)||_F^2, from M's singular values beyond a.
 
     By Eckart-Young it is the sum of their squares.  The square of their sum has twice the products of any two of them
     beside: no product is negative, and all are zero only if at most one value is not.
@@ -332,7 +332,7 @@ def simulated_share(share: Callable[[int], float]) -> bool:
     wrong="n = d",
 )
 def order_needs_square(version: tuple[Callable[[int], int], float]) -> bool:
-    """At n(d) pairs, d = 20: the share of X with sqrt(d) sigma_d(X) >= 1/2 is what it says, within 5 standard errors.
+    """Compare the share of X with sqrt(d) sigma_d(X) >= 1/2 at n(d) pairs, d = 20, within 5 standard errors.
 
     A share of 0 or 1 is to be met by every sample.
     """

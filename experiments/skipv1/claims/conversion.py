@@ -1,4 +1,4 @@
-"""Claims on making SkipV1Former of a trained MHA, section 5.1: how far it takes a layer, and what training decides."""
+"""Claims on making SkipV1Former of a trained MHA, section 5.1: how far it moves a layer, and what training decides."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def the_largest_whole(range_: tuple[float, float]) -> bool:
 
 
 def _added(seed: int, heads: int, ways: tuple[str, ...]) -> list[float]:
-    """Mean squares, of what each conversion adds to attention of layer 2, and of what that puts out."""
+    """Return mean squares of what each conversion adds to layer 2's attention, and of that attention's output."""
     from icl.conversion import convert
 
     decoder = _decoder(seed, heads)
@@ -100,7 +100,7 @@ def _added(seed: int, heads: int, ways: tuple[str, ...]) -> list[float]:
 
 
 def _decoder(seed: int, heads: int) -> Decoder:
-    """With weights of mean zero; of the same size in every layer."""
+    """Return a decoder with weights of mean zero, of the same size in every layer."""
     from icl.models.decoder import Decoder
 
     config = llama(d_model=4 * heads, n_heads=heads, n_layers=2, d_ff=8, vocab=1, context=1)
@@ -137,7 +137,7 @@ def the_nearest_of_low_rank(nearest: str) -> bool:
 
 
 def _product(decoder: Decoder) -> Tensor:
-    """Of layer 2: what it puts out of its own values, where all heads attend alike."""
+    """Return layer 2's output as a map of its own values, where all heads attend alike."""
     attention = decoder.layers.get_submodule("1.attention")
     output, value = (attention.get_submodule(name) for name in ("output", "projections.value"))
     made, rows = output.get_parameter("weight").detach(), value.get_parameter("weight").detach()
@@ -218,7 +218,7 @@ UPTRAINING = Claim(
     kind="exact",
 )
 def flops_by_hand(spared: Mapping[str, int]) -> bool:
-    """Products with matrices, at 512 tokens scores and sums of values, and 25 reads of the stream."""
+    """Count products with matrices, scores and sums of values at 512 tokens, and 25 reads of the stream."""
     products, over_time, reads = 12 * 12 * 768**2 + 50304 * 768, 12 * 2 * 768 * 512, 25 * 768
     return all(
         flops(*model("gpt2-125m", name), 512) == 2 * (products - less + over_time + reads)

@@ -39,7 +39,7 @@ TASKS = ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 8, Fraction(1)), (4, 2
 
 
 def product_of_steps(steps: Sequence[Any]) -> Sequence[float]:
-    """prod (1 - beta s), one factor a layer."""
+    """Return prod (1 - beta s), one factor per layer."""
     whole = np.poly1d([1.0])
     for row in steps:
         whole = whole * np.poly1d([-sum(row.values()), 1.0])
@@ -47,12 +47,12 @@ def product_of_steps(steps: Sequence[Any]) -> Sequence[float]:
 
 
 def sum_of_steps(steps: Sequence[Any]) -> Sequence[float]:
-    """1 - s sum beta."""
+    """Return 1 - s sum beta."""
     return [1.0, -sum(sum(row.values()) for row in steps)]
 
 
 def product_of_pairs(steps: Sequence[Any]) -> Sequence[float]:
-    """prod (1 - beta s), one factor for two layers."""
+    """Return prod (1 - beta s), one factor per two layers."""
     return product_of_steps([{1: sum(sum(row.values()) for row in steps[i : i + 2])} for i in range(0, len(steps), 2)])
 
 
@@ -103,7 +103,7 @@ def attention_computes(version: tuple[str, Callable[[Sequence[Any]], Sequence[fl
     kind="exact",
 )
 def roots_are_real(name: str) -> bool:
-    """Of 200 random p of a named plan, six layers; exact, by Sturm's theorem."""
+    """Check 200 random p of a named plan, six layers; exact, by Sturm's theorem."""
     rng = np.random.default_rng(21)
     sources = value_sources(resolve(name, Shape(6, 2)))
     return all(
@@ -281,7 +281,7 @@ def every_polynomial_is_made(source: int) -> bool:
     wrong="all layers have layer 1's V",
 )
 def one_resformer_head_reaches(own_projection: bool) -> bool:
-    """One head a layer, half its own value and half layer 1's, makes the best p above the threshold, token by token.
+    """One head per layer, half its own value and half layer 1's, makes the best p above the threshold, token by token.
 
     own_projection: each layer has a V of its own; else all have layer 1's, which ties the two halves.
     """

@@ -1,4 +1,4 @@
-"""What deeper linear toys lose, appendix A.2: the best polynomial, and compressed tokens."""
+"""Claims on the losses of deeper linear toys, appendix A.2: the best polynomial, and compressed tokens."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def normal_equations_give(degree_off: int) -> bool:
 
 
 def eliminated_loss(d: int, n: int, noise: Fraction, degree: int) -> Fraction:
-    """The best polynomial's loss on one of d outputs, noise its variance: the normal equations, in fractions."""
+    """Return the best polynomial's loss on one of d outputs, noise its variance: the normal equations, in fractions."""
     moments, v = regression.trace_moments(d, n, 2 * degree), sympy.Rational(noise.numerator, noise.denominator)
     form = sympy.Matrix(degree, degree, lambda i, j: moments[i + j + 2] + v * moments[i + j + 1])
     right = sympy.Matrix(moments[1 : degree + 1])
@@ -83,7 +83,7 @@ def sampled_prompts_lose(factor: float) -> bool:
 
 
 def agree(losses: Array, expected: float) -> bool:
-    """Whether the mean of sampled losses is the expected one, within 4 standard errors."""
+    """Return whether the mean of sampled losses is the expected one, within 4 standard errors."""
     return bool(abs(losses.mean() - expected) <= 4 * losses.std(ddof=1) / len(losses) ** 0.5)
 
 
@@ -170,7 +170,7 @@ def excess_stays(sign: int) -> bool:
 
 @cache
 def _best_factors(d: int, n: int, sigma: float, layers: int, sign: int) -> float:
-    """The lowest end of three descents in the loss as it is defined, E sum p^2 + sigma^2 s q^2 over the spectrum."""
+    """Return the lowest end of three descents in the loss as defined, E sum p^2 + sigma^2 s q^2 over the spectrum."""
     nodes, weights = (x[1:] for x in spectral.gauss_radau(d, n, 2 * layers))
     mean = float(nodes @ weights / weights.sum())
     rest = d - float(weights.sum())  # at s = 0, where p is 1 and s q^2 is 0
@@ -248,7 +248,7 @@ def second_step_correlates(shift: int) -> bool:
     kind="exact",
 )
 def linear_bound_fails(layers: int) -> bool:
-    """At a = d the best p of so many layers explains more than rho d^2, the bound of the paper's proof; exact.
+    """Check that at a = d the best p of so many layers explains more than rho d^2, the proof's bound; exact.
 
     The best of one layer attains it.
     """
@@ -286,7 +286,7 @@ def compressed_steps_lose(share: Callable[[int, int], Fraction]) -> bool:
 
 
 def sampled_on_compressed_tokens(d: int, n: int, sigma: float, rank: int, count: int) -> tuple[Array, Array]:
-    """Losses of MHA and of SkipV1Former, token by token over `SAMPLES` prompts.
+    """Return losses of MHA and of SkipV1Former, token by token over `SAMPLES` prompts.
 
     Own steps of the best polynomial on (A x ; B y), as matrices where its roots are complex (d - rank even); and in
     SkipV1Former's last layer a skip head that writes what raw y says into A x's place.
@@ -311,7 +311,7 @@ def sampled_on_compressed_tokens(d: int, n: int, sigma: float, rank: int, count:
 
 
 def _steps(d: int, n: int, sigma: float, rank: int, count: int) -> list[Array]:
-    """B_ll on the last d - rank numbers of a token: (d, d) each."""
+    """Return B_ll on the last d - rank numbers of a token, (d, d) each."""
     residual = spectral.best_polynomial(rank, n, float(np.sqrt(sigma**2 + d - rank)), count).residual
     inverse = [1 / z for z in np.roots([float(c) for c in reversed(residual)])]
     flat, turn = np.zeros((d, d)), np.zeros((d, d))
@@ -329,7 +329,7 @@ def _steps(d: int, n: int, sigma: float, rank: int, count: int) -> list[Array]:
     kind="sampled",
 )
 def known_rows_and_columns_leave(unknown: Callable[[int, int], int]) -> bool:
-    """Told all of W* that (A x ; B y) can tell, a model still loses unknown + d sigma^2; 20,000 prompts, every rank."""
+    """Given all of W* that (A x ; B y) shows, a model still loses unknown + d sigma^2; 20,000 prompts, every rank."""
     rng, d, sigma = np.random.default_rng(29), 3, 0.5
     w, query, noise = (rng.standard_normal((SAMPLES, d, size)) for size in (d, 1, 1))
     for rank in range(d + 1):

@@ -1,4 +1,4 @@
-"""Training at W0 = 0: the flow of the signal, critical points, plateaus, and what is reached."""
+"""Claims on training at W0 = 0: the flow of the signal, critical points, plateaus, and what is reached."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Signal:
         )
 
     def flow(self, start: Array, times: Sequence[float], accuracy: float = 1e-8) -> Array:
-        """Weights at these times, (times, size)."""
+        """Return weights at these times, (times, size)."""
         path = solve_ivp(
             lambda _, flat: -self.gradient(flat),
             (0.0, float(times[-1])),
@@ -130,7 +130,7 @@ CRITICAL = Claim(
     kind="exact",
 )
 def traps_are_critical(times: int) -> bool:
-    """In fractions, at every k < a; lost keys of both signs."""
+    """Compare in fractions, at every k < a; lost keys of both signs."""
     for d, n, sigma in TASKS:
         loss = exact_loss(SKIPV1, d, n, sigma)
         for rank in range(1, d + 1):
@@ -154,7 +154,7 @@ def traps_are_critical(times: int) -> bool:
     kind="exact",
 )
 def signal_is_odd_part(times: int) -> bool:
-    """In fractions: with keys of x's numbers and, for an ordinary head, a readout of y's."""
+    """Compare in fractions: keys of x's numbers and, for an ordinary head, a readout of y's."""
     rng = np.random.default_rng(3)
     for d, rank, n, sigma in ((1, 1, 2, Fraction(1)), (2, 1, 3, Fraction(1, 2)), (3, 2, 2, Fraction(0))):
         for head in (SKIP, ORDINARY)[: 2 if rank < d else 1]:
@@ -179,7 +179,7 @@ def signal_is_odd_part(times: int) -> bool:
     kind="exact",
 )
 def traps_hold(lost: int) -> bool:
-    """That the flow finds what is lower is shown by the control, which it leaves."""
+    """Check the flow's end; the control, which it leaves, shows that the flow finds what is lower."""
     rng = np.random.default_rng(4)
     for d, n in ((1, 2), (2, 4), (3, 4)):
         for reached in range(d if d < 3 else 1):
@@ -204,8 +204,10 @@ def traps_hold(lost: int) -> bool:
     wrong="the form with its sign turned",
 )
 def form_decides(sign: int) -> bool:
-    """At random critical points: second differences along p q^T against 2 H(p); where H > 0 nothing nearby is lower,
-    and where it is not, something is."""
+    """Compare second differences along p q^T with 2 H(p) at random critical points.
+
+    Where H > 0 nothing nearby is lower; where it is not, something is.
+    """
     rng = np.random.default_rng(5)
     kinds = set()
     for d, rank, reached in ((2, 1, 0), (2, 2, 1), (3, 2, 1), (3, 3, 1), (4, 3, 2)) * 4:
@@ -239,7 +241,7 @@ def form_decides(sign: int) -> bool:
 def _critical(
     rng: np.random.Generator, d: int, rank: int, reached: int
 ) -> tuple[tuple[int, int, float], Array, Array, Array]:
-    """A task, C, K and A at a random critical point of a skip head's signal: Theorem 1 (a), written out."""
+    """Return a task, C, K and A at a random critical point of a skip head's signal: Theorem 1 (a), written out."""
     n, sigma = 3, 0.5
     turn = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
     kept = rng.standard_normal((reached, d))
@@ -257,7 +259,7 @@ def _critical(
     wrong="plateaus a tenth further apart",
 )
 def heights_are_found(times: float) -> bool:
-    """Least squares on the gradient of the signal's loss from random starts, skip and ordinary head."""
+    """Check least squares on the gradient of the signal's loss from random starts, skip and ordinary head."""
     for signal, most in ((Signal("skip", 2, 2, 3, 0.5), 2), (Signal("ordinary", 3, 1, 3, 0.5), 2)):
         unit = times * float(landscape.plateau(*signal.task, 1, 0) - landscape.plateau(*signal.task, 1, 1))
         worth = signal.d if signal.kind == "skip" else 1
@@ -273,7 +275,7 @@ def heights_are_found(times: float) -> bool:
 
 
 def _zeros(signal: Signal, rng: np.random.Generator, starts: int) -> Iterator[float]:
-    """The signal's loss at zeros of its gradient."""
+    """Yield the signal's loss at zeros of its gradient."""
     for _ in range(starts):
         flat = rng.standard_normal(signal.size)
         end = least_squares(signal.gradient, flat, xtol=1e-14, ftol=1e-14, gtol=1e-14, max_nfev=100)
@@ -339,7 +341,7 @@ def _signals() -> list[tuple[Signal, tuple[float, ...]]]:
 
 
 def _balanced(signal: Signal, scales: tuple[float, ...], size: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Weights over time from a balanced start, turned in the code and in x, and the times."""
+    """Return weights over time from a balanced start, turned in the code and in x, and the times."""
     start = dynamics.balanced_start(signal.d, [size * u for u in scales], signal.kind)
     code = np.linalg.qr(rng.standard_normal((signal.rank, signal.rank)))[0]
     raw = np.linalg.qr(rng.standard_normal((signal.d, signal.d)))[0]
@@ -457,7 +459,7 @@ def signs_bound_where_all_keys_outweigh(extreme: Callable[[Array], float]) -> bo
     wrong="keys of half the size",
 )
 def bounds_jump_at_their_edges(size: float) -> bool:
-    """With A = alpha 1 and K = diag(u, -v) + w J, 0 < v < u, J antisymmetric: K K^T + K^T K = 2 diag(u^2, v^2) + 2 w^2.
+    """Check A = alpha 1, K = diag(u, -v) + w J, 0 < v < u, J antisymmetric: K K^T + K^T K = 2 diag(u^2, v^2) + 2 w^2.
 
     So Q + |K_a|^2 is negative below alpha^2 = 2 v^2, where one eigenvalue of two has the right sign, and an eigenvalue
     of Q becomes positive at alpha^2 = 2 v^2 + 2 w^2 and at 2 u^2 + 2 w^2.

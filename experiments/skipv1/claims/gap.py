@@ -47,7 +47,7 @@ GAP = Claim(
     kind="exact",
 )
 def gaps_of_weights(gap: Callable[[Any, Any], Any]) -> bool:
-    """`loss_gap` against losses of weights, and rho gap(a, d) against their difference at equal rank; in fractions."""
+    """Compare `loss_gap` with weights' losses, and rho gap(a, d) with their difference at equal rank, in fractions."""
     for d, n, sigma in RATIONAL_TASKS:
         mha, skip = (losses(d, n, sigma) for losses in (_of_mha, _of_skipv1))
         best = min(mha) - min(skip)
@@ -61,14 +61,14 @@ def gaps_of_weights(gap: Callable[[Any, Any], Any]) -> bool:
 
 @cache
 def _of_skipv1(d: int, n: int, sigma: Fraction) -> list[Any]:
-    """Exact losses of the weights that attain SkipV1Former's minimum, by rank."""
+    """Return exact losses of the weights that attain SkipV1Former's minimum, by rank."""
     loss = exact_loss(SKIPV1, d, n, sigma)
     return [loss.value(skipv1_weights(d, n, sigma, a)) for a in range(d + 1)]
 
 
 @cache
 def _of_mha(d: int, n: int, sigma: Fraction) -> list[Any]:
-    """Limits of the exact losses of the weights that approach MHA's infimum, by rank: they fall to it as 1/beta^2."""
+    """Return limits of exact losses of weights that approach MHA's infimum, by rank: they fall to it as 1/beta^2."""
     loss = exact_loss(MHA, d, n, sigma)
     at = [[loss.value(mha_weights(d, n, sigma, a, Fraction(beta))) for a in range(d + 1)] for beta in (1, 2)]
     return [(4 * near - far) / 3 for far, near in zip(*at, strict=True)]
@@ -109,8 +109,10 @@ LIMIT = Claim(
     kind="exact",
 )
 def limit_shares(quarter: Fraction) -> bool:
-    """What weights explain at best, in fractions: `quarter` of SkipV1Former's share for MHA, and 1 - rho left
-    by SkipV1Former, which falls to zero as n grows.  `skipv1_explained` and `mha_explained` say the same."""
+    """Compare in fractions what weights explain at best: `quarter` of SkipV1Former's share for MHA.
+
+    SkipV1Former leaves 1 - rho, which falls to zero as n grows.  `skipv1_explained` and `mha_explained` say the same.
+    """
     for d, n, sigma in RATIONAL_TASKS:
         zero = d**2 + d * sigma**2
         mha, skip = (zero - min(losses(d, n, sigma)) for losses in (_of_mha, _of_skipv1))
@@ -137,7 +139,7 @@ def limit_minimised(shares: tuple[float, float]) -> bool:
 
 
 def gap_at_zero_a(gap: int) -> bool:
-    """At A = 0 the loss is that of predicting zero, whatever the other weights, so the minima differ by `gap` = 0.
+    """Check that at A = 0 the loss is that of predicting zero, whatever the other weights: minima differ by `gap` = 0.
 
     For P = sum_h W^h G^h K^h A ends in A.
     """
@@ -157,7 +159,7 @@ def gap_at_zero_a(gap: int) -> bool:
 
 
 def _large_w0(d: int) -> Any:
-    """W0 = 4 d I, for which sigma_d(W0) > 2 sqrt(d) sigma at sigma = 1/2: what the printed theorem assumes."""
+    """Return W0 = 4 d I, for which sigma_d(W0) > 2 sqrt(d) sigma at sigma = 1/2: the printed theorem's assumption."""
     return np.eye(d, dtype=object) * Fraction(4 * d)
 
 
@@ -191,7 +193,7 @@ FIXED_COMPRESSION.check(
     kind="exact",
 )
 def no_gradient_at_zero_a(size: float) -> bool:
-    """With A and B fixed at A = size, nothing can be gained by moving W or K, for either model."""
+    """Check the gradient in W and K at fixed A and B, A = size, for both models."""
     rng = np.random.default_rng(2)
     for heads in (MHA, SKIPV1):
         w = Weights(*(x.astype(float) for x in random_weights(rng, 2, 2, 4).arrays()))
@@ -422,7 +424,7 @@ def infimum_is_unattained(with_first: bool) -> bool:
 
 
 def _a_of_kind(kind: str, a: int, matrix: Any) -> Any:
-    """A with a general square block, with a singular one (its last column zero), or with nothing to its right."""
+    """Return A with a general square block, a singular one (its last column zero), or one with nothing to its right."""
     if kind == "singular":
         matrix[:, a - 1] = 0
     elif kind == "square only":

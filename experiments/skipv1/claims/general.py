@@ -1,4 +1,4 @@
-"""Theorem 2 beyond standard normal inputs: moments, any covariance, inputs that are not normal."""
+"""Claims on Theorem 2 beyond standard normal inputs: moments, any covariance, inputs that are not normal."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ SKEW: Law = {Fraction(2): Fraction(1, 5), Fraction(-1, 2): Fraction(4, 5)}
 
 
 def excess(law: Law) -> Fraction:
-    """The excess kurtosis of a standardised law."""
+    """Return the excess kurtosis of a standardised law."""
     return sum((p * v**4 for v, p in law.items()), Fraction(-3))
 
 
 def normal(_law: Law) -> Fraction:
-    """That of a normal law, whatever the law is."""
+    """Return a normal law's excess kurtosis, 0, whatever the law is."""
     return Fraction(0)
 
 
 def joint_values(laws: Sequence[Law]) -> Iterator[tuple[Array, Fraction]]:
-    """All joint values of independent numbers, with their probabilities."""
+    """Yield all joint values of independent numbers, with their probabilities."""
     for choice in product(*(law.items() for law in laws)):
         probability = Fraction(1)
         for _, p in choice:
@@ -66,7 +66,7 @@ def joint_values(laws: Sequence[Law]) -> Iterator[tuple[Array, Fraction]]:
 
 
 def unit(shape: tuple[int, int], i: int, j: int) -> Array:
-    """The matrix with a one at (i, j) and zeros elsewhere, in exact numbers."""
+    """Return the matrix with a one at (i, j) and zeros elsewhere, in exact numbers."""
     m = np.zeros(shape, dtype=object)
     m[i, j] = 1
     return m
@@ -170,7 +170,7 @@ def chi_square_inverses(shift: int) -> bool:
 
 
 def random_task(seed: int, d: int, n: int, sigma: float) -> PromptMoments:
-    """Covariances of inputs and prior that do not commute."""
+    """Return a task whose covariances of inputs and prior do not commute."""
     factors = np.random.default_rng(seed).standard_normal((3, d, d + 1))
     covariance, rows, columns = ((f @ f.T + (f @ f.T).T) / (2 * d) for f in factors)
     return PromptMoments(d, n, sigma, covariance=covariance, prior_rows=rows, prior_columns=columns)
@@ -231,12 +231,12 @@ def _loss(moments: PromptMoments, toy: tuple[Heads, Weights]) -> float:
 
 
 def as_it_is(moments: PromptMoments) -> PromptMoments:
-    """The task itself."""
+    """Return the task itself."""
     return moments
 
 
 def as_if_commuting(moments: PromptMoments) -> PromptMoments:
-    """Sigma and Gamma with the same eigenvalues, but common eigenvectors."""
+    """Return Sigma and Gamma with the same eigenvalues, but common eigenvectors."""
     covariance, columns = (np.diag(np.linalg.eigvalsh(m)) for m in (moments.covariance, moments.prior_columns))
     return PromptMoments(
         moments.d,
@@ -270,7 +270,7 @@ def best_read_explains(version: Callable[[PromptMoments], PromptMoments]) -> boo
 
 
 def _explained_by_entries(moments: PromptMoments, a: Array) -> float:
-    """n^2 tr[Sigma-weighted (Cov(W*, y) Cov(y)^{-1} Cov(y, W*))] for y the entries of S_yx A^T."""
+    """Return n^2 tr[Sigma-weighted (Cov(W*, y) Cov(y)^{-1} Cov(y, W*))] for y the entries of S_yx A^T."""
     d, units = moments.d, np.eye(2 * moments.d)
     cells = list(product(range(d), range(d)))
     entries = {(j, m): moments.sandwich(np.outer(units[j], units[m])) for j, m in cells}
@@ -304,7 +304,7 @@ def general_minimiser_finds(factor: float) -> bool:
 
 
 def ends_on(loss: PopulationLoss, rank: int, explained: float) -> bool:
-    """Whether an exact minimum explains so much: short of it by the slack at most, above it by rounding only."""
+    """Return whether an exact minimum explains so much: short of it by the slack at most, above it by rounding only."""
     most = loss.zero_loss - minimise(loss, rank, starts=2, max_iterations=150).value
     return -EXACT_SLACK * explained <= most - explained <= ROUNDING * loss.zero_loss
 
@@ -377,7 +377,7 @@ def enumeration_gives_the_loss(kurtosis_of: Callable[[Law], Fraction]) -> bool:
 
 
 def _predicted(weights: Weights, x: Array, y: Array) -> Array:
-    """P of one ordinary and one skip head, from tokens."""
+    """Return P of one ordinary and one skip head, from tokens."""
     u = np.concatenate([weights.a @ x, weights.b @ y])
     grams = (x @ x.T + u @ u.T, x @ x.T + y @ u.T)
     return sum(w @ g @ k @ weights.a for w, g, k in zip(weights.w, grams, weights.k, strict=True))
@@ -455,7 +455,7 @@ def signs_attain(kurtosis: int) -> bool:
     kind="exact",
 )
 def signs_are_obstructed(attained: Callable[[int, int], bool]) -> bool:
-    """Whether a linear map of G that vanishes on the even part of every sign prompt can be injective on its odd part.
+    """Check whether a linear map of G that vanishes on all sign prompts' even part can be injective on its odd part.
 
     Exact ranks, for random A, singular and with nothing beside their square block, and for the A of the proof.
     """

@@ -1,4 +1,4 @@
-"""Claims on inference, sections 6.3 and 6.4: what the cache takes, and what a token costs in time."""
+"""Claims on inference, sections 6.3 and 6.4: the size of the cache, and the time of a token."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TABLE_2_CACHE = Claim(
     kind="exact",
 )
 def table_2_bytes(version: tuple[str, int, int]) -> bool:
-    """LLaMA-350M's cache at two bytes a number, as vanilla and as SkipV1Former, with a head kind (empty: ungrouped)."""
+    """Compare LLaMA-350M's cache, two bytes per number, vanilla and SkipV1Former, by head kind (empty: ungrouped)."""
     kind, before, after = version
     sizes = [cache(*model("llama-350m", name + kind)).total * 2 for name in ("vanilla", "skipv1")]
     return sizes == [before, after]
@@ -57,7 +57,7 @@ def table_2_bytes(version: tuple[str, int, int]) -> bool:
     kind="exact",
 )
 def table_2_by_hand(version: tuple[int, int, int, int]) -> bool:
-    """24 layers at two bytes: keys everywhere, all values in layer 1, half of them in the 23 others."""
+    """Count 24 layers at two bytes: keys everywhere, all values in layer 1, half of them in the 23 others."""
     key, value, before, after = version
     return (24 * (key + value) * 2, (24 * key + value + 23 * value // 2) * 2) == (before, after)
 
@@ -228,8 +228,11 @@ def all_that_is_read(range_: tuple[float, float]) -> bool:
 
 
 def _by_hand(name: str, batch: int, tokens: int) -> list[int]:
-    """What a step of LLaMA reads, as MHA and as SkipV1Former: weights but for the table of embeddings, of which it
-    reads a row a sequence; and of every token before, a key and a value of every head in every layer."""
+    """Return how many numbers a step of LLaMA reads, as MHA and as SkipV1Former.
+
+    They are weights, with one row per sequence of the table of embeddings; and for every token before, a key and a
+    value of every head in every layer.
+    """
     config, _ = model(name, "vanilla")
     d, layers, vocab = config.d_model, config.n_layers, getattr(config.stem, "vocab", 0)
     weights = layers * (4 * d * d + 3 * d * config.d_ff + 2 * d) + d + vocab * d

@@ -1,4 +1,4 @@
-"""Lemma 2, appendix A.1: parity, blocks and constants."""
+"""Claims on Lemma 2, appendix A.1: parity, blocks and constants."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def eqn9_adds_up(version: tuple[str, bool]) -> bool:
     kind="exact",
 )
 def printed_products_conform(meaning: Callable[[int, int], tuple[bool, bool]]) -> bool:
-    """Whether A^T M_1 and B^T M_2 are products of matrices that fit, M split by columns as printed."""
+    """Check whether A^T M_1 and B^T M_2 are products of matrices that fit, M split by columns as printed."""
     rng = np.random.default_rng(52)
     for d in range(1, 5):
         for a in range(d + 1):
@@ -316,7 +316,7 @@ LEMMA2_CONSTANTS = Claim(
     kind="exact",
 )
 def even_part_vanishes(which: str) -> bool:
-    """Whether P has no even part at these weights, whatever the prompt: the map S -> P on S_xx and S_yy, exact."""
+    """Check whether P has no even part at these weights for any prompt: the map S -> P on S_xx and S_yy, exact."""
     rng, d = np.random.default_rng(47), 2
     eye, w = np.eye(d, dtype=object), draw_weights(rng, d, d)
     if which == "zero":

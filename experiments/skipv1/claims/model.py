@@ -42,7 +42,7 @@ def reduced_prediction(
 
 
 def explained_at_minimum(heads: Heads, d: int, n: int, sigma: float, a: int, w0: Any = None, starts: int = 8) -> float:
-    """How far the exact minimum lies below predicting zero, in squared units of y summed over its d entries."""
+    """Return how far the exact minimum lies below predicting zero, in squared units of y summed over its d entries."""
     if w0 is None:
         return _explained_around_zero(heads, d, n, sigma, a, starts)
     return _explained(PopulationLoss(PromptMoments(d, n, sigma, w0), heads), a, starts)
@@ -50,7 +50,7 @@ def explained_at_minimum(heads: Heads, d: int, n: int, sigma: float, a: int, w0:
 
 @cache
 def _explained_around_zero(heads: Heads, d: int, n: int, sigma: float, a: int, starts: int) -> float:
-    """A claim and its control are compared with one and the same minimum."""
+    """Return the signal explained at W0 = 0, cached: a claim and its control are compared with one minimum."""
     return _explained(PopulationLoss(PromptMoments(d, n, sigma), heads), a, starts)
 
 

@@ -1,4 +1,4 @@
-"""Claims on two layers whose first one sees positions: what Assumption 1 needs, and what it costs MHA."""
+"""Claims on two layers whose first one sees positions: the needs of Assumption 1, and their cost for MHA."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ASSUMPTION_1_MASK = Claim(
     kind="exact",
 )
 def query_needs_a_context(mask: str) -> bool:
-    """With all context tokens zero, the last token of layer 1 is zero: A x_{n+1} is not in it."""
+    """Check that with all context tokens zero, the last token of layer 1 is zero: A x_{n+1} is not in it."""
     context, query = np.zeros((3, 4), dtype=int), np.array([1, 2, 3])
     return not _last_token(context, query, mask).any()
 
@@ -66,7 +66,7 @@ def query_has_degree(degree: int) -> bool:
 
 
 def _last_token(context: Array, query: Array, mask: str) -> Array:
-    """What two heads with scores of contents and of positions put into the last token; random whole weights."""
+    """Return the last token that two heads make, with scores of contents and of positions and random whole weights."""
     rng = np.random.default_rng(0)
     tokens = np.concatenate([context, query[:, None]], axis=1)
     value, match = rng.integers(-3, 4, (2, 2, 3, 3))
@@ -147,7 +147,7 @@ def rotating_weights_explain(entries: Callable[[int], int]) -> bool:
 
 @cache
 def _sampled_gain(d: int, n: int, sigma: float) -> tuple[float, float]:
-    """By how much `rotating_weights` beats predicting zero, on sampled prompts, and its standard error."""
+    """Return by how much `rotating_weights` beats predicting zero on sampled prompts, and its standard error."""
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((PROMPTS, d, n + 1)), rng.standard_normal((PROMPTS, d, d))
     y = (w @ x + sigma * rng.standard_normal((PROMPTS, d, n + 1)))[..., :-1]
@@ -158,7 +158,7 @@ def _sampled_gain(d: int, n: int, sigma: float) -> tuple[float, float]:
 
 
 def _predict(weights: TwoLayers, x: Array, y: Array) -> Array:
-    """x (B, d, n+1), y (B, d, n) -> (B, d)."""
+    """Return the predictions, (B, d), for x (B, d, n+1) and y (B, d, n)."""
     n = y.shape[-1]
     tokens = np.zeros((*x.shape[:2], 2 * n + 1))
     tokens[..., 0::2], tokens[..., 1::2] = x, y
@@ -223,7 +223,7 @@ def descents_end_on_bound(entries: Callable[[int, int], int]) -> bool:
 
 @cache
 def _most_explained(d: int, width: int, n: int, sigma: float) -> float:
-    """By the best linear function of the odd part of sum_t f_t f_t^T, at the first layer on which a descent ends."""
+    """Return what the best linear function of sum_t f_t f_t^T's odd part explains, at the end of a descent."""
     rng = np.random.default_rng(1)
 
     def missed(flat: Array) -> float:
@@ -235,7 +235,9 @@ def _most_explained(d: int, width: int, n: int, sigma: float) -> float:
 
 
 def _explained(of_x: Array, of_y: Array, sigma: float) -> float:
-    """Of W*, by regression on the odd part's entries; of_x, of_y: (n, T, m, d), the A_ts and B_ts.
+    """Return how much of W* a regression on the odd part's entries explains.
+
+    of_x, of_y: (n, T, m, d), the A_ts and B_ts.
 
     E[(y_s x_r^T)_ij (y_t x_q^T)_ij] = [s=t][r=q] (d + sigma^2) + [s=r][t=q] + [s=q][t=r], by pairing, and zero for
     other entries; E[(y_s x_r^T)_ij W*_ij] = [s=r].
@@ -275,7 +277,7 @@ def rest_is_uncorrelated(step: Callable[[int, int, Any], Any]) -> bool:
 
 
 def _gaussian_mean(polynomial: Any, symbols: list[Any]) -> Any:
-    """E of a polynomial in independent standard normal symbols."""
+    """Return E of a polynomial in independent standard normal symbols."""
     terms = sympy.Poly(polynomial, *symbols).terms()
     counts = ((c, [0 if k % 2 else len(pairings(k)) for k in powers]) for powers, c in terms)
     return sum(c * int(np.prod(count)) for c, count in counts)

@@ -1,4 +1,4 @@
-"""How near a few products L S N come to a constant matrix, and which sums of squares compose."""
+"""Claims on approximating a constant matrix by a few products L S N, and on sums of squares that compose."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from theory.toy.tokens import whole
 
 
 def identity(d: int) -> Array:
-    """I: (d, d)."""
+    """Return I, (d, d)."""
     return np.eye(d, dtype=int).astype(object) * Fraction(1)
 
 
 def whole_matrix(rng: np.random.Generator, *shape: int) -> Array:
-    """Whole numbers from -4 to 4."""
+    """Return random whole numbers from -4 to 4."""
     return whole(rng, *shape) * Fraction(1)
 
 
 def exactly(array: Array) -> Array:
-    """The same numbers, which float64 holds, as Fractions."""
+    """Return the same numbers, which float64 holds, as Fractions."""
     return np.array([Fraction(float(x)) for x in np.ravel(array)], dtype=object).reshape(np.shape(array))
 
 
@@ -94,7 +94,7 @@ class ScaledLoss:
 
 
 def scaled_loss(left: Array, right: Array, n: int, target: Array) -> ScaledLoss:
-    """Exact, for arrays of Fractions or whole numbers."""
+    """Return the loss exactly, for arrays of Fractions or whole numbers."""
     losses = [terms_loss(scale * left, right, n, target) for scale in (0, 1, 2)]
     zero, one, two = (loss if isinstance(loss, Fraction) else Fraction(int(loss)) for loss in losses)
     return ScaledLoss(constant=zero, linear=(4 * one - two - 3 * zero) / 2, square=(two - 2 * one + zero) / 2)
@@ -116,7 +116,7 @@ def descent_ends_on_floor(terms: int) -> bool:
 
 @cache
 def products_minimum(terms: int, d: int, n: int, starts: int = 4) -> float:
-    """The lowest end of descents in so many products towards the identity, valued by `terms_loss`."""
+    """Return the lowest end of descents in so many products towards the identity, valued by `terms_loss`."""
     target, rng = np.eye(d), np.random.default_rng(1)
 
     def loss(flat: Array) -> tuple[float, Array]:
@@ -131,7 +131,10 @@ def products_minimum(terms: int, d: int, n: int, starts: int = 4) -> float:
 
 
 def _loss_and_gradient(left: Array, right: Array, n: int) -> tuple[float, Array]:
-    """Of `terms_loss` towards I: with rest M = sum L N - I and E S X S = n^2 X + n X^T + n tr(X) I."""
+    """Return `terms_loss` towards I and its gradient.
+
+    With rest M = sum L N - I, E S X S = n^2 X + n X^T + n tr(X) I.
+    """
     rest = n * np.einsum("rij,rjk->ik", left, right) - np.eye(left.shape[-1])
     inner, outer = left.mT[:, None] @ left[None], right[:, None] @ right.mT[None]  # [r, s]: L_r^T L_s, N_r N_s^T
     traces = np.einsum("rsjj->rs", inner), np.einsum("rsjj->rs", outer)
@@ -199,14 +202,14 @@ def families_read_the_trace(left_out: int) -> bool:
 
 
 def _is_family(family: Array, size: int) -> bool:
-    """As many matrices as there can be, with E_i E_j^T + E_j E_i^T = 2 [i = j] I."""
+    """Return whether E_i E_j^T + E_j E_i^T = 2 [i = j] I, for as many matrices as there can be."""
     quotients = np.einsum("iab,jcb->ijac", family, family)
     eye, same = np.eye(size, dtype=int), np.eye(_family_size(size), dtype=int)
     return bool((quotients + quotients.swapaxes(0, 1) == 2 * same[:, :, None, None] * eye).all())
 
 
 def _family_size(size: int) -> int:
-    """The most matrices in a family of this size: I and as many square roots of -1 as have a module of it."""
+    """Return the most matrices in a family of this size: I and as many square roots of -1 as have a module of it."""
     return 1 + max(m for m in range(40) if size % (CLIFFORD[m % 8] * 16 ** (m // 8)) == 0)
 
 
@@ -262,7 +265,7 @@ def excess_is_least(times: int) -> bool:
 
 
 def least_with_zero(d: int, n: int) -> Fraction:
-    """The least E||Phi(S) - I||^2 where y^T Phi(x x^T) = 0 for one pair of unit vectors, in fractions.
+    """Return the least E||Phi(S) - I||^2 where y^T Phi(x x^T) = 0 for one pair of unit vectors, in fractions.
 
     All pairs are equivalent: x = y = e_1.  In the first row of Phi each entry is <Q, S>, by symmetry with a diagonal Q:
     least squares in d diagonal entries of S, whose moments are E S_pp S_qq = n^2 + 2n [p = q], with Q_11 = 0 there.
@@ -273,7 +276,7 @@ def least_with_zero(d: int, n: int) -> Fraction:
 
 
 def _regression(moments: Array, n: int) -> Fraction:
-    """The error of the best estimate of 1 from variables with these second moments and means n, in fractions."""
+    """Return the error of the best estimate of 1 from variables with these second moments and means n, in fractions."""
     system = np.concatenate([moments, Fraction(n) * np.ones((len(moments), 1), dtype=int)], axis=1)
     for i in range(len(system)):  # positive definite: no pivoting
         system[i] = system[i] / system[i, i]

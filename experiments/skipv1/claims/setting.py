@@ -1,4 +1,4 @@
-"""The task of section 4 and appendix A.1: its noise and training tokens, and its gradient step."""
+"""Claims on the task of section 4 and appendix A.1: its noise and training tokens, and its gradient step."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ TRAINING_TOKENS = Claim(
     kind="exact",
 )
 def loss_depends_on(names: frozenset[str]) -> bool:
-    """What the loss of one prompt changes with: its context, the query x_{n+1}, the label y_{n+1}."""
+    """Check what changes the loss of one prompt: its context, the query x_{n+1}, the label y_{n+1}."""
     rng = np.random.default_rng(23)
     d, n = 2, 3
     parts: set[str] = set()
@@ -201,7 +201,7 @@ STEP = Fraction(1, 7)
 
 
 def least_squares(w: Array, x: Array, y: Array) -> Any:
-    """L(W) of Eqn. (1)."""
+    """Return L(W) of Eqn. (1)."""
     return ((w @ x - y) ** 2).sum() / Fraction(2 * x.shape[1])
 
 
@@ -289,7 +289,7 @@ def layer_moves_labels(sign: int) -> bool:
     kind="exact",
 )
 def query_reads_prediction(sign: int) -> bool:
-    """From W = 0 and an empty label, sign eta grad L(0) x_{n+1} is (eta/n) sum_i y_i x_i^T x_{n+1}."""
+    """Check that from W = 0 and an empty label, sign eta grad L(0) x_{n+1} is (eta/n) sum_i y_i x_i^T x_{n+1}."""
     return all(
         (sign * STEP * gradient(0 * w, p.x, p.y) @ p.query == STEP / p.x.shape[1] * p.y @ p.x.T @ p.query).all()
         for w, p in _regressions()
@@ -335,7 +335,7 @@ def best_loss_is_one_step(factor: int) -> bool:
     kind="exact",
 )
 def best_prediction_is_one_step(scale: Callable[[int], int]) -> bool:
-    """From tokens: it predicts (0 - eta grad L(0)) x_{n+1} with eta = scale(n) lambda, on whole-number prompts."""
+    """Check from tokens that it predicts (0 - eta grad L(0)) x_{n+1}, eta = scale(n) lambda; whole-number prompts."""
     rng = np.random.default_rng(33)
     for d, n, sigma in RATIONAL_TASKS:
         p, step = draw(rng, d, n), setting.signal_share(d, n, sigma) / n

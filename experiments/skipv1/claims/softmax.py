@@ -1,4 +1,4 @@
-"""Softmax in the toy: attention over squeezed tokens, and any architecture's bound."""
+"""Claims on softmax in the toy: attention over squeezed tokens, and a bound for any architecture."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Mean:
 
 
 def _mean(values: Array, control: Array | None = None, known: float = 0.0) -> Mean:
-    """Of so many draws, with a control variate of known mean."""
+    """Return the mean of so many draws, with a control variate of known mean."""
     if control is not None:
         covariance = np.cov(values, control)
         values = values - covariance[0, 1] / covariance[1, 1] * (control - known)
@@ -48,8 +48,15 @@ def _mean(values: Array, control: Array | None = None, known: float = 0.0) -> Me
 
 
 def attention(first: Array, raw: Array, query: Array, weights: Weights, heads: Heads) -> Array:
-    """The last token's output: first and raw (N, T, d), what layer 1 has made of the tokens seen and the tokens
-    themselves; query (N, a) -> (N, d)."""
+    """Return the last token's output, (N, d).
+
+    Args:
+        first: What layer 1 has made of the tokens seen, (N, T, d).
+        raw: These tokens themselves, (N, T, d).
+        query: (N, a).
+        weights: Of the heads.
+        heads: Ordinary and skip heads.
+    """
     out = np.zeros((len(first), first.shape[-1]))
     for head, w, k in zip(heads, weights.w, weights.k, strict=True):
         logits = np.einsum("ntd,da,na->nt", first, k, query)
@@ -60,7 +67,7 @@ def attention(first: Array, raw: Array, query: Array, weights: Weights, heads: H
 
 
 def losses(weights: Weights, heads: Heads, d: int, n: int, sigma: float, sign: int = 1) -> Mean:
-    """The loss of softmax heads over `SAMPLES` contexts x and queries; sign turns A."""
+    """Return the loss of softmax heads over `SAMPLES` contexts x and queries; sign turns A."""
     rng = np.random.default_rng([d, n, len(heads)])
     x, query = rng.standard_normal((SAMPLES, n, d)), rng.standard_normal((SAMPLES, d))
     turned = replace(weights, a=sign * weights.a)
@@ -68,7 +75,7 @@ def losses(weights: Weights, heads: Heads, d: int, n: int, sigma: float, sign: i
 
 
 def own_token_loss(weights: Weights, heads: Heads, d: int, n: int, sigma: float, own_token: bool) -> float:
-    """The loss with or without the query's own token in the softmax, by Gauss-Hermite in all entries of x and query."""
+    """Return the loss with or without the query's own token in the softmax, by Gauss-Hermite in all of x and query."""
     points, masses = np.polynomial.hermite_e.hermegauss(NODES)
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * (n + 1) * d)], axis=-1)
     mass = np.prod([axis.ravel() for axis in np.meshgrid(*[masses / masses.sum()] * (n + 1) * d)], axis=0)
@@ -79,7 +86,7 @@ def own_token_loss(weights: Weights, heads: Heads, d: int, n: int, sigma: float,
 def _given_inputs(
     weights: Weights, heads: Heads, x: Array, query: Array, sigma: float, own_token: bool
 ) -> NDArray[np.float64]:
-    """The loss given contexts x (N, n, d) and queries (N, d), W* and the noise integrated: (N,).
+    """Return the loss given contexts x (N, n, d) and queries (N, d), W* and the noise integrated: (N,).
 
     For heads that take y_t's first entry to the prediction's first entry alone, and all entries alike: the output is
     linear in the y_t, so its values at y = 0 and at y_t = e_1 for one t tell all.
@@ -108,7 +115,7 @@ class SqueezedRegression:
     """Prompts of which A q and the B y_t are seen, and what the posterior mean leaves of the labels.
 
     loss      of the posterior mean
-    residual  label less prediction: (N, d); features: of what is seen, and of raw labels too: (N, F) each
+    residual  label minus prediction: (N, d); features: of what is seen, and of raw labels too: (N, F) each
     """
 
     loss: Mean
@@ -117,7 +124,7 @@ class SqueezedRegression:
     raw: Array
 
     def improved(self, raw: bool) -> float:
-        """By how many standard errors beyond STANDARD_ERRORS a fit to the residual improves on held-out prompts."""
+        """Return how far beyond STANDARD_ERRORS standard errors a fit to the residual improves on held-out prompts."""
         features, half = self.raw if raw else self.squeezed, len(self.residual) // 2
         fit = np.linalg.lstsq(features[:half], self.residual[:half], rcond=None)[0]
         held_out = self.residual[half:]
@@ -127,7 +134,7 @@ class SqueezedRegression:
 
 @cache
 def squeezed_regression(d: int, n: int, sigma: float, rank: int) -> SqueezedRegression:
-    """`SAMPLES` prompts with random A and B of this rank."""
+    """Sample `SAMPLES` prompts with random A and B of this rank."""
     rng = np.random.default_rng([d, n, rank])
     a, b = rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d))
     w, x, query = (rng.standard_normal((SAMPLES, d, size)) for size in (d, n, 1))
@@ -193,7 +200,7 @@ def posterior_mean_loses(entries: Callable[[int, int], int]) -> bool:
 
 
 def best_share(d: int, n: int, sigma: float) -> float:
-    """r, over 2,000 Gaussian matrices."""
+    """Return r, over 2,000 Gaussian matrices."""
     x = np.random.default_rng(d).standard_normal((2_000, d, n))
     spectra = np.linalg.eigvalsh(x @ x.mT)
     return float((spectra / (spectra + sigma**2)).mean())
@@ -206,7 +213,7 @@ def best_share(d: int, n: int, sigma: float) -> float:
     wrong="features of raw labels, which do",
 )
 def nothing_is_left(raw: bool) -> bool:
-    """Least squares on cubic and on spectral features, fitted on one half of the prompts and judged on the other."""
+    """Fit cubic and spectral features by least squares on one half of the prompts, and judge on the other."""
     for d, n, sigma, rank in ((2, 3, 0.5, 1), (3, 6, 0.3, 2)):
         if squeezed_regression(d, n, sigma, rank).improved(raw) > 0:
             return False
@@ -241,7 +248,7 @@ def floor_holds(floor: Callable[[int, int, Any, int], Any]) -> bool:
     wrong="A with its sign turned",
 )
 def heads_are_sums(sign: int) -> bool:
-    """Prompt by prompt, to rounding."""
+    """Compare prompt by prompt, to rounding."""
     rng, step = np.random.default_rng(32), 0.7
     for d, n, rank, heads in ((1, 1, 1, TWO), (2, 3, 2, THREE), (3, 2, 1, FOUR), (3, 4, 2, TWO), (2, 5, 2, FOUR)):
         weights = any_architecture.softmax_weights(d, n, rank, heads, 0.6, step)
@@ -327,7 +334,7 @@ def small_logits_gain(factor: Fraction) -> bool:
     kind="exact",
 )
 def gaps_are_positive(seen: Fraction) -> bool:
-    """Exact; for every size of EXACT_TASKS."""
+    """Check exactly, for every size of EXACT_TASKS."""
     for d, n, sigma in EXACT_TASKS:
         zero, share = d * d + d * sigma**2, n / max(Fraction(d), n + sigma**2)
         minima = [loss_at_entries(d, n, sigma, rank * d) for rank in range(d + 1)]

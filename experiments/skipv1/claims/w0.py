@@ -1,4 +1,4 @@
-"""The printed Theorem 2 around W0 != 0: false for every d >= 3, and true with a term C x."""
+"""Claims on the printed Theorem 2 around W0 != 0: false for every d >= 3, and true with a term C x."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _loses(d: int) -> bool:
     wrong="just below it",
 )
 def threshold_is_passed(factor: float) -> bool:
-    """At `factor` times the threshold SkipV1Former's floor lies above MHA's loss, and just below it does not."""
+    """Check that SkipV1Former's floor lies above MHA's loss at `factor` times the threshold, and not just below it."""
     for d in (3, 4, 5, 6):
         least = [skipv1_w0_heads.threshold(d, n, 0.1) or 0.0 for n in CONTEXTS]
         for n, c in zip(CONTEXTS, least, strict=True):
@@ -340,7 +340,7 @@ def _excess(w0: Array, rank: int, beta: float, infimum: float) -> float:
     kind="descent",
 )
 def mha_ends_there(more: int) -> bool:
-    """At given A and B the best of all linear maps of the heads' sums is a regression; A and B descend.
+    """Compare descents in A and B; at given A and B the best of all linear maps of the heads' sums is a regression.
 
     That such descents find a minimum is shown by those with skip heads, whose minimum is known to be attained.
     """

@@ -1,4 +1,4 @@
-"""Theorem 2 around W0 != 0 where it is true: with enough heads, for small W0, at d = 2."""
+"""Claims on Theorem 2 around W0 != 0 where it is true: with enough heads, for small W0, at d = 2."""
 
 from __future__ import annotations
 
@@ -103,8 +103,9 @@ def heads_are_any_map(fewer: int) -> bool:
     kind="descent",
 )
 def gap_with_enough_heads(factor: float) -> bool:
-    """MHA's exact minimum less SkipV1Former's is `factor` rho a^2 at least; and descents in MHA reach its infimum where
-    that is known, and in SkipV1Former what it attains, so that a gap is none of theirs."""
+    """Check that MHA's exact minimum minus SkipV1Former's is at least `factor` rho a^2.  Descents in MHA reach its
+    infimum where that is known, and in SkipV1Former what it attains, so that a gap is none of theirs.
+    """
     cases: tuple[tuple[int, int, float, int, str | tuple[float, ...]], ...] = (
         (2, 3, 0.5, 1, (4.0, 2.0)),
         (3, 4, 1.5, 2, "random"),
@@ -125,7 +126,7 @@ def gap_with_enough_heads(factor: float) -> bool:
 
 @cache
 def _minima(d: int, n: int, sigma: float, rank: int, kind: str | tuple[float, ...], starts: int) -> list[float]:
-    """MHA's and SkipV1Former's exact minima with enough heads around a random W0 or the diagonal one."""
+    """Return MHA's and SkipV1Former's exact minima with enough heads around a random W0 or the diagonal one."""
     w0 = _around(kind, d)
     return [EnoughHeads(PromptMoments(d, n, sigma, w0), kinds).minimise(rank, starts=starts)[0] for kinds in KINDS]
 
@@ -135,8 +136,10 @@ def _around(kind: str | tuple[float, ...], d: int) -> Array:
 
 
 def skip_loss(d: int, n: int, sigma: float, singular: Sequence[float], rank: int) -> float:
-    """What SkipV1Former with enough heads attains, singular values falling and the last ones zero beyond 2 `rank`:
-    Theorem 2, written out."""
+    """Return what SkipV1Former with enough heads attains: Theorem 2, written out.
+
+    Singular values fall, and the last ones are zero beyond 2 `rank`.
+    """
     tau = 2 / (2 + n * d + (d - rank) * n * sigma**4 / (d * (n + d + 1) + 2 * d * sigma**2 + sigma**4))
     explained = n / (n + d + 1 + sigma**2) * rank * d
     squares = [s**2 for s in singular]
@@ -198,7 +201,7 @@ def reads_of_the_constant(noise_power: int) -> bool:
     kind="descent",
 )
 def floor_is_met(seen_rows: Callable[[int, int], int]) -> bool:
-    """With enough heads SkipV1Former's exact minimum is Theorem 2's, at 2 a >= d, at W0 of rank one and at a = 0."""
+    """Compare SkipV1Former's exact minimum with Theorem 2's, at 2 a >= d, at W0 of rank one and at a = 0."""
     rng = np.random.default_rng(5)
     for d, n, sigma, rank, of_w0 in ((2, 2, 2.0, 1, 2), (3, 3, 1.5, 2, 3), (3, 2, 2.0, 1, 1), (2, 1, 1.0, 0, 2)):
         w0 = 3 * rng.standard_normal((d, of_w0)) @ rng.standard_normal((of_w0, d))
@@ -335,7 +338,7 @@ def small_w0_wins(share: float) -> bool:
 
 
 def _comes_down_to(loss: PopulationLoss, rank: int, value: float, *, starts: int) -> bool:
-    """Is the exact minimum at most `value`?  The search ends as soon as it is."""
+    """Return whether the exact minimum is at most `value`.  The search ends as soon as it is."""
     return bool(minimise(loss, rank, starts=starts, until=lambda best: best <= value).value <= value)
 
 
@@ -360,7 +363,7 @@ W0_D2 = Claim(
     kind="exact",
 )
 def d2_weights_have_loss(cross: int) -> bool:
-    """Exact loss of `d2_weights`, random W0: 2 sigma^2 + 4 + tau_0 w^2, less what Z and plus what S adds."""
+    """Compare exact losses of `d2_weights`, random W0: 2 sigma^2 + 4 + tau_0 w^2, minus what Z and plus what S adds."""
     rng = np.random.default_rng(8)
     for n, beta, sigma in (
         (1, Fraction(3, 2), Fraction(1)),
@@ -424,7 +427,7 @@ def d2_lopsided(rank: str) -> bool:
 
 
 def _first_of_rank_one(n: int, sigma: float, w0: Array) -> Weights:
-    """Theorem 6's weights at the largest alpha of a falling sequence, of one sign or the other."""
+    """Return Theorem 6's weights at the largest alpha of a falling sequence, of one sign or the other."""
     for alpha in (sign * 0.5**i for i in range(40) for sign in (1, -1)):
         try:
             return skipv1_w0_d2.rank_one_weights(n, sigma, w0, alpha)

@@ -1,4 +1,4 @@
-"""How many heads Theorem 2 needs around W0 != 0: as many of each kind, and how many of both."""
+"""Claims on the number of heads that Theorem 2 needs around W0 != 0: as many of each kind, and how many of both."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def lose_from(first: Callable[[int], int]) -> bool:
 
 
 def _mean_kappa(d: int, groups: int) -> Fraction:
-    """Of quaternion families on groups of 4 m coordinates, the last with the rest of d: 1, 2 or 3 more."""
+    """Return the mean kappa of quaternion families on groups of 4 m coordinates.
+
+    The last group has the rest of d: 1, 2 or 3 more.
+    """
     blocks, rest = divmod(d, 4)
     sizes = [4 * (blocks // groups + (g < blocks % groups)) for g in range(groups)]
     total = sum(size * (size - 2) for size in sizes[:-1]) + (sizes[-1] + rest) * (sizes[-1] + rest - 2)
@@ -157,7 +160,7 @@ def weights_attain(share: int) -> bool:
 
 
 def _odd(d: int, n: int, sigma: Fraction) -> Fraction:
-    """d^2 (1 - rho)."""
+    """Return d^2 (1 - rho)."""
     return Fraction(d**2) * (d + 1 + sigma**2) / (n + d + 1 + sigma**2)
 
 
@@ -261,7 +264,7 @@ def too_few_are_counted(missing: int) -> bool:
     kind="exact",
 )
 def three_heads_gain(sign: int) -> bool:
-    """d^2 + d sigma^2 + 2d/(nd + 2) c^2 less the gain of Theorem 9, which is of order 1; up to terms of order 1/c."""
+    """d^2 + d sigma^2 + 2d/(nd + 2) c^2 minus the gain of Theorem 9, which is of order 1; up to terms of order 1/c."""
     for d, n, sigma in ((3, 1, 1.0), (3, 2, 0.1), (4, 2, 1.0), (4, 5, 2.0)):
         gain = float(w0_composition.three_heads_gain(d, n, Fraction(sigma)))
         moments = PromptMoments(d, n, sigma, 1e3 * np.eye(d))

@@ -1,4 +1,4 @@
-"""Worth in width: how wide tokens must be for MHA to do as well, with scores of positions or content."""
+"""Claims on worth in width: how wide tokens must be for MHA to do as well, with scores of positions or content."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def width_construction(d: int, a: int, b: int, more: int = 0) -> bool:
 
 @cache
 def _sampled_gain(d: int, a: int, b: int) -> tuple[float, float]:
-    """By how much one head beats predicting zero, on sampled prompts, and its standard error.
+    """Return by how much one head beats predicting zero on sampled prompts, and its standard error.
 
     Tokens of a + b numbers; raw x_t, u_t = (A x_t ; beta B y_t), one head that reads B's rows at A's keys.
     """
@@ -137,7 +137,7 @@ LEAST_WIDTH = Claim(
     kind="exact",
 )
 def weights_explain(explained: Callable[..., Any]) -> bool:
-    """And they have four heads in layer 1; two, three or six in layer 2, and width 2d - h."""
+    """Compare exact moments; the weights have four heads in layer 1, two, three or six in layer 2, and width 2d - h."""
     n, sigma = 5, Fraction(1, 3)
     for d, hidden, heads in ((2, 1, 2), (3, 1, 6), (4, 1, 3), (4, 2, 2), (5, 1, 6), (6, 2, 3)):
         for eps in (Fraction(1, 4), Fraction(1, 64)):
@@ -153,7 +153,7 @@ def weights_explain(explained: Callable[..., Any]) -> bool:
 
 
 def _explained(weights: TwoLayers, n: int, sigma: float) -> float:
-    """E [2 <P, W*> - |P|^2], of weights that treat all pairs alike and whose last token sees itself alone."""
+    """Return E [2 <P, W*> - |P|^2], for weights that treat all pairs alike and whose last token sees itself alone."""
     d = weights.read_in.shape[1]
     first = np.einsum("hwv,vi->hwi", weights.value, weights.read_in)
     tokens = [  # what one pair puts into either of its tokens, (m, 2d)
@@ -180,7 +180,7 @@ def _explained(weights: TwoLayers, n: int, sigma: float) -> float:
     kind="descent",
 )
 def least_width_is(width: Callable[[int, int], int]) -> bool:
-    """Where the bound is attained, which is at 2d - 1, or 2 for d = 1.  One number below, the same descents fail."""
+    """Check where the bound is attained: 2d - 1, or 2 for d = 1.  One number below, the same descents fail."""
     for d, n in ((1, 1), (1, 8), (2, 1), (2, 8), (3, 1)):
         least = width(d, n)
         if least != least_width.sufficient_width(d) or not _most(d, n, least - 1) < d**2 - 0.5:
@@ -230,7 +230,7 @@ def one_token_needs_a_doubled_width(kinds: int) -> bool:
 
 @cache
 def _most(d: int, n: int, width: int, kinds: int = 2) -> float:
-    """Entries that descents from a few starts find, at sigma = 0.1."""
+    """Return the entries that descents from a few starts find, at sigma = 0.1."""
     return most_entries(d, n, 0.1, width, starts=2 if d > 2 else 3, steps=250, kinds=kinds)[0] if width else 0.0
 
 
@@ -260,7 +260,7 @@ GENERIC_WIDTH = Claim(
     kind="exact",
 )
 def generic_images_are_independent(less: int) -> bool:
-    """By rank modulo a prime, which never exceeds the rank; the width by counting images, from d on."""
+    """Compare ranks modulo a prime, which never exceed the rank; the width is by counting images, from d on."""
     for d in (1, 2, 3, 6, 7, 16):
         images = d * d + d * (d + 1) // 2
         width = next(m for m in range(d, 2 * d + 1) if m * (m + 1) // 2 >= images)
@@ -305,7 +305,7 @@ CONTENT_SCORES = Claim(
 
 
 def _explained_by_pairing(n: int, kappa: Fraction, gamma: Fraction | None) -> Fraction:
-    """(E w P)^2 / E P^2 for P = (S_xx + 2 gamma S_yx + gamma^2 S_yy) (1 - kappa S_xx), or S_yx (1 - kappa S_xx)."""
+    """Return (E w P)^2 / E P^2, P = (S_xx + 2 gamma S_yx + gamma^2 S_yy) (1 - kappa S_xx) or S_yx (1 - kappa S_xx)."""
     engine = PromptEngine(1)
     linear = {"yx": Fraction(1)} if gamma is None else {"xx": Fraction(1), "yx": 2 * gamma, "yy": gamma**2}
     terms: list[tuple[tuple[str, ...], Fraction]] = [((name,), value) for name, value in linear.items()]
@@ -328,7 +328,7 @@ def _explained_by_pairing(n: int, kappa: Fraction, gamma: Fraction | None) -> Fr
     kind="exact",
 )
 def closed_forms(explained: Callable[[int, Fraction, Fraction | None], Fraction]) -> bool:
-    """And `best_kappa` is better than sizes of the scores 0.1 % below and above it."""
+    """Compare with pairing, and check that `best_kappa` is better than sizes of the scores 0.1 % below and above it."""
     factors = (Fraction(999, 1000), Fraction(1), Fraction(1001, 1000))
     for n, gamma in product((1, 2, 4, 7), (GAMMA, None)):
         best = best_kappa(n)
@@ -364,14 +364,14 @@ def ceilings_fall(longest: int) -> bool:
     wrong="the same weights without scores of contents, which stay below",
 )
 def additive_scores_exceed(chosen: Callable[[content_scores.Additive], content_scores.Additive]) -> bool:
-    """And they explain 0.1754 and 0.2519, to four digits."""
+    """Check also that they explain 0.1754 and 0.2519, to four digits."""
     known = {1: 0.1754, 2: 0.2519}
     found = {n: _explained_token_by_token(chosen(additive_weights(n)), n) for n in known}
     return all(found[n] > n / (2 * (n + 2)) and abs(found[n] - known[n]) < 5e-5 for n in known)
 
 
 def _explained_token_by_token(weights: content_scores.Additive, n: int) -> float:
-    """At the best readout; all tokens see the context, and the query itself too."""
+    """Return what is explained at the best readout; all tokens see the context, and the query itself too."""
     nodes, masses = np.polynomial.hermite_e.hermegauss(10)  # P^2 has degree 16 in each number at most
     grid = np.array(list(product(nodes, repeat=n + 2)))
     mass = np.array([prod(some) for some in product(masses / masses.sum(), repeat=n + 2)])
