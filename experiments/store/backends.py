@@ -1,4 +1,4 @@
-"""Where computations are done: here, or in processes that end with this one (clusters: `experiments.store.cluster`)."""
+"""Places where computations run: here, or in processes that end with this one; also `experiments.store.cluster`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ QUIET = {"PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker
 
 class Backend(Protocol):
     def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
-        """`work` of the items, each with one thread; what desks are told of is passed on to `tell`.
+        """Do `work` on the items, each with one thread; desks' reports are passed on to `tell`.
 
-        None is begun that does not fit into the run's slot (`Pace`), and what ends with OutOfTime has no result.  Once
-        the generator is closed, or has raised what a computation raised, none of them runs on.
+        No item is begun that does not fit into the run's slot (`Pace`), and one that ends with OutOfTime has no result.
+        Once the generator is closed, or has raised what a computation raised, none of them runs on.
         """
 
 
@@ -112,7 +112,7 @@ class Processes:
 
 @contextmanager
 def _interrupts_kept_from_children() -> Iterator[None]:
-    """A terminal interrupts all processes at once, and a worker is not to hear of it; the parent does, afterwards."""
+    """Keep interrupts from workers: a terminal interrupts all processes at once; the parent hears of it afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -132,7 +132,7 @@ _NEWS: Any = None
 
 
 def _start(news: Any, line: Connection, parent: int) -> None:
-    """What a worker does first.  `line` has an end when the parent lets go of it or is gone."""
+    """Prepare a worker.  `line` has an end when the parent lets go of it or is gone."""
     global _NEWS
     _NEWS = news
     news.cancel_join_thread()  # a worker need not wait for a parent that no longer reads
@@ -146,7 +146,7 @@ def _start(news: Any, line: Connection, parent: int) -> None:
 
 
 def _result(work: Work[Item], item: Item, key: str, run: RunFolder) -> Json | None:
-    """None if time was up."""
+    """Return the result of an item; None if time was up."""
     try:
         return work(item, LocalDesk(key, run, _tell))
     except OutOfTime:

@@ -1,4 +1,4 @@
-"""Where files are kept for later that can be made again."""
+"""The cache: files that are kept for later and can be made again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def cache() -> Path:
-    """The user's folder for them: below $XDG_CACHE_HOME, an absolute path, or else ~/.cache."""
+    """Return the user's folder for them: below $XDG_CACHE_HOME, an absolute path, or else ~/.cache."""
     asked = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (asked if asked.is_absolute() else Path.home() / ".cache") / "crosslayer"

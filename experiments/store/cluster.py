@@ -30,11 +30,12 @@ AHEAD = 2  # so many items for every one that there is room for, that no worker 
 
 @dataclass(frozen=True)
 class Ray:
-    """As many at a time as the cluster has room for, at most `most` if that is not 0; each takes `cores` and `gpus`.
+    """A backend on a Ray cluster: as many items at a time as have room, at most `most`, with `cores` and `gpus` each.
 
-    An item whose worker or node dies is tried again, up to TRIES times without getting any further than it was, and
-    goes on from its checkpoint if nodes share the run's folder.  One that raises is told of and does not stop the
-    others; at the end there is a UserError, of one line, for all that could not be computed.
+    With `most` 0 there is no such limit.  An item whose worker or node dies is tried again, up to TRIES times without
+    getting any further than it was, and goes on from its checkpoint if nodes share the run's folder.  One that raises
+    is reported and does not stop the others; at the end there is a UserError, of one line, for all that could not be
+    computed.
     """
 
     cores: float = 1.0
@@ -43,7 +44,7 @@ class Ray:
 
     @classmethod
     def for_slot(cls, slot: Slot) -> Ray:
-        """jobs of a slot on a GPU are those that share one."""
+        """Return a backend for a slot; jobs of a slot on a GPU are those that share one."""
         if slot.device.startswith("cuda"):
             return cls(gpus=1 / max(1, slot.jobs))
         return cls(most=slot.jobs)
@@ -122,7 +123,7 @@ class Ray:
                 raise UserError(f"{wanted:g} {what}{'s' if wanted > 1 else ''} for every item are asked for, and {has}")
 
     def _room(self, ray: Any) -> int:
-        """Items that the cluster has room for, now: nodes come and go."""
+        """Return how many items the cluster has room for, now: nodes come and go."""
         there = ray.cluster_resources()
         room = there.get("CPU", 0.0) / self.cores
         if self.gpus:
@@ -147,14 +148,14 @@ class _Board:
 def _result(
     work: Work[Item], item: Item, key: str, run: RunFolder, token: str, board: Any, place: Path
 ) -> tuple[float, Json] | None:
-    """Its seconds and the result; None if time was up.
+    """Return an item's seconds and its result; None if time was up.
 
     A node that does not see the run's folder has one of its own.  Relative paths are from `place`, if that is there.
     """
     began = told = time.monotonic()
 
     def tell(*news: Any) -> None:
-        """Now and then: a word for every step of short points would take longer than they do."""
+        """Report now and then: a word for every step of short points would take longer than they do."""
         nonlocal told
         if time.monotonic() - told > POLL:
             told = time.monotonic()
@@ -181,7 +182,7 @@ def _sees(run: RunFolder, token: str) -> bool:
 
 
 def _connected() -> Any:
-    """Ray, connected to a cluster.  Raises UserError if it is not installed or cannot be reached."""
+    """Return Ray, connected to a cluster.  Raises UserError if it is not installed or cannot be reached."""
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # else tries to connect are 20 lines on standard error
     try:
         import ray
@@ -200,7 +201,7 @@ _BOARDS: dict[str, Any] = {}
 
 
 def _board(ray: Any) -> Any:
-    """The actor of this process on the cluster that it is connected to: one for all its runs, as each is a process."""
+    """Return this process's actor on the cluster it is connected to: one for all its runs, as each is a process."""
     job = ray.get_runtime_context().get_job_id()
     if job not in _BOARDS:
         _BOARDS[job] = ray.remote(num_cpus=0)(_Board).remote()
@@ -208,7 +209,7 @@ def _board(ray: Any) -> Any:
 
 
 def _ready(ray: Any, references: list[Any]) -> list[Any]:
-    """Those whose result is there, after at most POLL seconds."""
+    """Return the references whose result is there, after at most POLL seconds."""
     first, _ = ray.wait(references, timeout=POLL)
     return ray.wait(references, num_returns=len(references), timeout=0)[0] if first else []
 
@@ -224,5 +225,5 @@ def _token(run: RunFolder) -> Iterator[str]:
 
 
 def _line(error: BaseException) -> str:
-    """The first line of what it says, or what it is."""
+    """Return the first line of an error's message, or what it is."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

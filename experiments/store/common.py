@@ -9,13 +9,16 @@ from experiments.store.folders import Json
 
 
 def packed(records: Sequence[Json]) -> tuple[Json, list[Json]]:
-    """What all have, however deep in objects within them, and the rest of each.  Lists are not looked into."""
+    """Return what all records have, however deep in objects within them, and the rest of each.
+
+    Lists are not looked into.
+    """
     common = _common(records) if records else {}
     return common, [_less(record, common) for record in records]
 
 
 def unpacked(common: Json, rest: Sequence[Json]) -> list[Json]:
-    """The records, but for the order of their fields."""
+    """Return the records, but for the order of their fields."""
     return [_merged(common, own) for own in rest]
 
 
@@ -33,7 +36,10 @@ def _common(records: Sequence[Json]) -> Json:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """1, 1.0 and True are equal and are written differently; lists are compared by what would be written of them."""
+    """Return whether two values are written alike.
+
+    1, 1.0 and True are equal and are written differently; lists are compared by what would be written of them.
+    """
     return type(a) is type(b) and repr(a) == repr(b)
 
 

@@ -1,4 +1,4 @@
-"""What a computation has beside its item: a folder, the time that it may use, and somebody who hears how far it is."""
+"""The desk of a computation: its folder, the time that it may use, and somebody who hears of its progress."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Desk(Protocol):
 
     @property
     def folder(self) -> Path:
-        """For what a computation resumes from: made when asked for, the same after a kill, removed once it is done."""
+        """The folder that a computation resumes from: made on first use, kept after a kill, removed once it is done."""
 
     def report(self, done: float, note: str = "") -> None:
-        """So much of the item's size is done.  Raises OutOfTime."""
+        """Report how much of the item's size is done.  Raises OutOfTime."""
 
 
 Tell = Callable[[str, float, str], None]  # of the item with this key: how much is done, and a note
@@ -58,12 +58,12 @@ class LocalDesk:
 
 
 def scratch(run: RunFolder, key: str) -> Path:
-    """The folder of an item that is not done."""
+    """Return the folder of an item that is not done."""
     return run / f"unfinished-{quote(key, safe=' ')}"
 
 
 class Pace:
-    """Whether one more computation fits into the slot, if it takes as long as the longest so far."""
+    """A test of whether one more computation fits into the slot, if it takes as long as the longest so far."""
 
     def __init__(self, slot: Slot) -> None:
         self.slot, self.longest = slot, 0.0

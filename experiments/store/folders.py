@@ -1,7 +1,7 @@
-"""Run folders: everything is written to a temporary name and renamed, and what is damaged is said in one line.
+"""Run folders: everything is written to a temporary name and renamed, and damage is reported in one line.
 
 What is read back carries a digest (`icl.files`).  Files from before there were digests are read too, as long as they
-have the fields that are asked for.
+have the required fields.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class RunFolder:
                 self._locked = False
 
     def write(self, name: str, content: Json) -> None:
-        """Raises UserError for numbers that are none, such as the losses of what has diverged."""
+        """Write a file.  Raises UserError for numbers that are none, such as the losses of what has diverged."""
         try:
             text = json.dumps(sealed(content), indent=1, allow_nan=False) + "\n"
         except ValueError as error:
@@ -104,7 +104,7 @@ class RunFolder:
     def read(
         self, name: str, fields: Mapping[str, Any] | None = None, *, advice: str = "delete it and run again"
     ) -> Json:
-        """The content of a file, which has at least these fields, of these types; floats are finite.
+        """Return the content of a file, which has at least these fields, of these types; floats are finite.
 
         advice  what a user can do if it is damaged
         """
@@ -118,7 +118,7 @@ class RunFolder:
         return content
 
     def _older(self) -> bool:
-        """Whether it was made before there were digests; so was what has no config.json, as results kept elsewhere."""
+        """Return whether it is older than digests, as is one without config.json, such as results kept elsewhere."""
         try:
             return not opened((self / CONFIG).read_bytes())[1]
         except (OSError, ValueError):
@@ -128,11 +128,11 @@ class RunFolder:
         return (self / name).exists()
 
     def written(self, name: str) -> str:
-        """When a file got its name, by this machine's clock: date and minute, UTC."""
+        """Return when a file got its name, by this machine's clock: date and minute, UTC."""
         return f"{datetime.fromtimestamp((self / name).stat().st_mtime, UTC):%Y-%m-%d %H:%M} UTC"
 
     def metrics(self) -> list[Json]:
-        """The lines of metrics.jsonl, but for a last one that a kill has torn."""
+        """Return the lines of metrics.jsonl, but for a last one that a kill has torn."""
         if not self.has(METRICS):
             return []
         *texts, torn = _bytes(self / METRICS).split(b"\n")
@@ -146,7 +146,7 @@ class RunFolder:
         return [line[0] for line in lines if line]
 
     def lines(self, kind: str, **fields: Any) -> list[Json]:
-        """The lines of one kind, which have at least these fields, of these types; floats are finite."""
+        """Return the lines of one kind, which have at least these fields, of these types; floats are finite."""
         lines = self.metrics()
         if wrong := [i for i, line in enumerate(lines, 1) if line["kind"] == kind and _misfit(line, fields)]:
             raise self._damaged_lines(wrong, len(wrong) == len(lines))
@@ -178,7 +178,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _line(text: bytes) -> tuple[Json, bool] | None:
-    """A line of metrics.jsonl, and whether it has a digest; None if it is damaged."""
+    """Return a line of metrics.jsonl, and whether it has a digest; None if it is damaged."""
     try:
         line, whole = opened(text)
     except ValueError:
@@ -187,7 +187,7 @@ def _line(text: bytes) -> tuple[Json, bool] | None:
 
 
 def _misfit(content: Json, fields: Mapping[str, Any]) -> bool:
-    """Whether one of the fields is missing, of another type, or no finite number where it is a float."""
+    """Return whether one of the fields is missing, of another type, or no finite number where it is a float."""
     return any(
         name not in content
         or not isinstance(value := content[name], kind)
@@ -197,5 +197,5 @@ def _misfit(content: Json, fields: Mapping[str, Any]) -> bool:
 
 
 def in_a_path(text: str) -> str:
-    """What a user calls something, as a part of a folder's name."""
+    """Return a user's name for something as a part of a folder's name."""
     return "".join(c if c.isalnum() or c in "-+.=" else "_" for c in text)[:LONGEST]

@@ -1,4 +1,4 @@
-"""Where a result came from: device, library versions, commit, and a digest of the source that made it."""
+"""The provenance of a result: device, library versions, commit, and a digest of the source that made it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def provenance(device: str, *modules: str) -> Json:
-    """device, library versions, commit, and a digest of the source of `modules`: where a result came from."""
+    """Return where a result came from: device, library versions, commit, and a digest of the source of `modules`."""
     return {
         "device": device_name(device),
         "versions": versions(),
@@ -27,7 +27,7 @@ def provenance(device: str, *modules: str) -> Json:
 
 
 def device_name(device: str) -> str:
-    """The device as a result calls it."""
+    """Return the device as a result calls it."""
     if device.startswith("cuda"):
         import torch
 
@@ -36,7 +36,7 @@ def device_name(device: str) -> str:
 
 
 def versions() -> dict[str, str | None]:
-    """Of Python and the libraries that numbers may depend on."""
+    """Return the versions of Python and of the libraries that numbers may depend on."""
     return {"python": platform.python_version(), **{p: _version(p) for p in VERSIONS_OF}}
 
 
@@ -50,8 +50,10 @@ def _version(package: str) -> str | None:
 
 @cache
 def commit() -> str | None:
-    """The checked-out commit, with `+changes` if the tree differs from it other than in results; None outside a
-    checkout."""
+    """Return the checked-out commit, with `+changes` if the tree differs from it other than in results.
+
+    It is None outside a checkout.
+    """
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(ROOT), *arguments]

@@ -27,7 +27,7 @@ BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
 def source_digest(*modules: str) -> str:
-    """Of these modules and all that they import, wherever in the file, from our packages and from their own."""
+    """Return a digest of these modules and all that they import, anywhere in files, from our packages and their own."""
     digest = hashlib.sha256()
     for module in closure(modules):
         digest.update(f"{module}\0{_code(module)}\0".encode())
@@ -35,7 +35,7 @@ def source_digest(*modules: str) -> str:
 
 
 def closure(modules: Iterable[str]) -> list[str]:
-    """The modules and what they import, in alphabetical order."""
+    """Return the modules and what they import, in alphabetical order."""
     roots = frozenset((*ROOTS, *(module.partition(".")[0] for module in modules)))
     ours = [room.name for room in rooms() if not room.foreign]
     waiting, names = list(modules), set()
@@ -51,7 +51,7 @@ def closure(modules: Iterable[str]) -> list[str]:
 
 @cache
 def _path(module: str) -> Path | None:
-    """The module's file, found without importing it; None for what is no module, such as a function's dotted name."""
+    """Return a module's file, found without importing it; None for other names, such as a function's dotted name."""
     root, *parts = module.split(".")
     spec = find_spec(root)
     folders = list(spec.submodule_search_locations or ()) if spec else []
@@ -75,7 +75,7 @@ def _tree(module: str) -> ast.Module:
 
 
 def _statements(node: ast.AST) -> list[ast.AST]:
-    """Those right below a statement; no expression holds any."""
+    """Return the statements right below a statement; no expression holds any."""
     return [child for child in ast.iter_child_nodes(node) if isinstance(child, BLOCKS)]
 
 
@@ -91,7 +91,7 @@ def _code(module: str) -> str:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    """Dotted names that it imports, packages above them included; nothing that only type checkers import."""
+    """Return dotted names that it imports, packages above them included; nothing that only type checkers import."""
     path = _path(module)
     package = module if path and path.name == "__init__.py" else module.rpartition(".")[0]
     names = {name for statement in _run(_tree(module)) for name in _named(statement, package)}

@@ -16,7 +16,7 @@ class StepLog:
     After a kill, what was logged beyond the last checkpoint happens again: from the first step that is added, those
     lines are dropped.
 
-    every   steps a line
+    every   steps per line
     fields  of a line, with their types.  Raises UserError for a line that is damaged or has others
     """
 
@@ -26,8 +26,7 @@ class StepLog:
         self._resumed = False
 
     def missing(self, step: int, after: int = 0) -> int:
-        """How many lines of steps from beyond `after` to `step`, which was logged, are not there, as somebody deleted
-        them."""
+        """Return how many logged lines of steps after `after` up to `step` are missing, as somebody deleted them."""
         there = sum(line["step"] > after for line in self.lines)
         return -(-step // self.every) - after // self.every - there
 
@@ -44,7 +43,7 @@ class StepLog:
 
 @contextmanager
 def stoppable(steps: Generator[Any, bool | None, Any]) -> Iterator[None]:
-    """In here `steps` is gone through, a training of `icl` that saves and ends where it is sent True.
+    """Go through `steps` inside, a training of `icl` that saves and ends where it is sent True.
 
     OutOfTime is let through once all is saved.  Raises UserError for checkpoints that cannot be used.
     """

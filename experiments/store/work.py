@@ -31,7 +31,7 @@ def results(
     field: str = "key",
     partial: bool = False,
 ) -> dict[str, Json]:
-    """`work` of every item, by key, in the order of the items.
+    """Return `work` of every item, by key, in the order of the items.
 
     A line is {"kind": kind, field: key, **result}.  The progress bar counts `size`s.  Raises Unfinished if time is up
     before all are there; if `partial`, those that are there are returned.
@@ -61,17 +61,17 @@ class Measurable(Protocol):
 
 
 def measured(item: Measurable, desk: Desk) -> Json:
-    """`work` of items of several kinds, each of which knows its own."""
+    """Do `work` of items of several kinds, each of which knows its own."""
     return item.measured(desk)
 
 
 def longest_first(items: Mapping[str, Item], time: Callable[[Item], float]) -> dict[str, Item]:
-    """In the order in which none is left to run alone at the end; time: of an item, in any unit."""
+    """Return items in the order in which none is left to run alone at the end; time: of an item, in any unit."""
     return dict(sorted(items.items(), key=lambda item: -time(item[1])))
 
 
 def _chosen(slot: Slot, items: int) -> Backend:
-    """By default as many at a time as there are cores, on a GPU one; on a cluster, as it has room for."""
+    """Return a backend: by default as many items at a time as cores, on a GPU one; on a cluster, as it has room for."""
     if slot.on == "ray":
         from experiments.store.cluster import Ray
 
@@ -83,7 +83,7 @@ def _chosen(slot: Slot, items: int) -> Backend:
 def _watched(
     backend: Backend, work: Work[Item], todo: Mapping[str, Item], run: RunFolder, label: str, sizes: Mapping[str, float]
 ) -> Results:
-    """What the backend finds, under a progress bar over all items, of which `sizes` tells."""
+    """Yield what the backend finds, under a progress bar over all items; `sizes` are their shares of it."""
     parts = {key: 0.0 if key in todo else whole for key, whole in sizes.items()}
     notes: dict[str, str] = {}
     if len(todo) < len(sizes):
