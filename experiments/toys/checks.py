@@ -1,4 +1,4 @@
-"""How the signal that toys explain is held against a closed form: one rule for all toy experiments."""
+"""The comparison of toys' explained signal with a closed form: one rule for all toy experiments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ ROUNDING = 1e-9  # of the zero loss: what solving and summing in float64 may gai
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """What theory says a toy explains.  `one_number` is what a single number of W* explains, in the same units."""
+    """A prediction of the signal that a toy explains.
+
+    `one_number` is what a single number of W* explains, in the same units.
+    """
 
     claim: str
     signal: float
@@ -39,7 +42,7 @@ class ClosedForm:
 def exact_check(
     name: str, group: str, statement: str, closed_form: ClosedForm, explained: float, zero_loss: float
 ) -> Check:
-    """An exact minimum: short of the closed form by its slack at most, above it by rounding only."""
+    """Check an exact minimum: short of the closed form by its slack at most, above it by rounding only."""
     return Check.exact(
         id=name,
         group=group,
@@ -57,7 +60,7 @@ def exact_check(
 def trained_check(
     name: str, group: str, statement: str, closed_form: ClosedForm, interval: Interval, most_slack: float = math.inf
 ) -> Check:
-    """Trained toys: short by their interval and a slack of at most `most_slack`; above by the interval only."""
+    """Check trained toys: short by their interval and a slack of at most `most_slack`; above by the interval only."""
     slack = min(TRAINED_SLACK * closed_form.unit, most_slack)
     return Check.sampled(
         interval,
@@ -76,7 +79,7 @@ def trained_check(
 def at_most_check(
     name: str, group: str, claim: str, statement: str, share: float, interval: Interval, wrong: float
 ) -> Check:
-    """No more than `share` explained, in terms of what is left; anything may be left.  `wrong` is a bound too low."""
+    """Check that no more than `share` is explained, in terms of what is left.  `wrong` is a bound too low."""
     return Check(
         id=name,
         group=group,

@@ -32,12 +32,12 @@ class Point:
 
 
 def point_key(size: str, toy: str, rank: int) -> str:
-    """How results name a point, of whose size they have the key."""
+    """Return the name of a point in results, from the key of its size."""
     return f"{size}/{toy}/a{rank}"
 
 
 def every_rank(sizes: Sequence[Setting]) -> list[Point]:
-    """Every architecture at every rank of every size."""
+    """Return every architecture at every rank of every size."""
     return [Point(size, toy, rank) for size in sizes for toy in TOYS for rank in range(size.d + 1)]
 
 
@@ -55,7 +55,7 @@ def minimisations(points: Iterable[Point], starts: int, toys: Mapping[str, Heads
 
 
 def minimise_all(todo: Iterable[Minimisation], run: RunFolder) -> Json:
-    """For every point: the signal explained at the exact minimum, and the certificate's other numbers."""
+    """Return, for every point, the signal explained at the exact minimum, and the certificate's other numbers."""
     items = {item.point.key: item for item in todo}
     label, starts = "exact minimisation", attrgetter("starts")
     minima = results("exact", items, minimum, run, label=label, size=starts, field="point")
@@ -63,7 +63,7 @@ def minimise_all(todo: Iterable[Minimisation], run: RunFolder) -> Json:
 
 
 def minimum(item: Minimisation, desk: Desk) -> Json:
-    """The signal explained at the exact minimum, and the certificate's other numbers."""
+    """Return the signal explained at the exact minimum, and the certificate's other numbers."""
     from theory.prompts.moments import PromptMoments
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
@@ -87,7 +87,7 @@ def minimum(item: Minimisation, desk: Desk) -> Json:
 
 
 def population_weights(toys: StackedToys, i: int) -> Weights:
-    """Toy i of a stack in the terms of `theory.toy.population`, in float64."""
+    """Return toy i of a stack in the terms of `theory.toy.population`, in float64."""
     from theory.toy.population import Weights
 
     return Weights(**{name: x.double().numpy() for name, x in toys.weights(i).items()})

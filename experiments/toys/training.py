@@ -35,7 +35,7 @@ SECONDS_BETWEEN_SAVES = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How toys are trained and tested; the rest stands in `icl.toys.training.toy_recipe`.
+    """The settings with which toys are trained and tested; the rest stands in `icl.toys.training.toy_recipe`.
 
     start  "orthogonal": near the theorem's own construction; "gaussian": the usual start (`icl.toys.stacked.Init`)
     """
@@ -55,7 +55,7 @@ class _Group:
 
 
 def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunFolder) -> Json:
-    """For every point: the signal that toys trained on sampled prompts explain on held-out ones, one number a seed."""
+    """Return, for every point, the signal that trained toys explain on held-out prompts, one number per seed."""
     by_width: dict[int, list[Point]] = defaultdict(list)
     for point in points:
         by_width[point.size.d].append(point)
@@ -94,7 +94,7 @@ def train_stack(
     learning_rates: Tensor | None = None,
     method: Method = "adam",
 ) -> list[list[float]]:
-    """Train in place, from where a killed computation left off; the losses of all toys at every logged step.
+    """Train in place, from where a killed computation left off; return the losses of all toys at every logged step.
 
     learning_rates and method as in `icl.toys.training.train`.  Reports steps.  Raises UserError for a checkpoint that
     is damaged or belongs to something else, and OutOfTime once all is saved.
@@ -127,14 +127,14 @@ def _check_whole(log: StepLog, step: int) -> None:
 
 
 def held_out_batches(prompts: int) -> int:
-    """How many batches make at least so many prompts."""
+    """Return how many batches make at least so many prompts."""
     from icl.toys.stack import EVAL_BATCH
 
     return -(-prompts // EVAL_BATCH)
 
 
 def held_out_signal(toys: Stack[Any, Any], prompts: int, desk: Desk, after: float) -> list[float]:
-    """The signal explained by every toy, in the order of its spec, on at least `prompts` held-out prompts.
+    """Return the signal explained by every toy, in the order of its spec, on at least `prompts` held-out prompts.
 
     Reports batches beside what was done before, `after`.
     """
@@ -152,7 +152,7 @@ def held_out_signal(toys: Stack[Any, Any], prompts: int, desk: Desk, after: floa
 
 
 def readouts_only(points: Sequence[Point], seeds: int, start: Start) -> Json:
-    """For every point: what the initial A, B and K explain, exactly, if only the readouts W are fitted."""
+    """Return, for every point, what the initial A, B and K explain, exactly, if only the readouts W are fitted."""
     from icl.toys.stacked import StackedToys
     from theory.prompts.moments import PromptMoments
     from theory.toy.population import PopulationLoss
@@ -175,6 +175,6 @@ def _specs(points: Sequence[Point], seeds: Sequence[int], start: Start) -> list[
 
 
 def _by_point(points: Sequence[Point], seeds: Sequence[int], values: Sequence[float]) -> Json:
-    """Values in the order of `_specs`, as one list of seeds a point."""
+    """Return values in the order of `_specs`, as one list of seeds per point."""
     count = len(seeds)
     return {point.key: list(values[i * count : (i + 1) * count]) for i, point in enumerate(points)}

@@ -1,6 +1,6 @@
-"""What no entry of the ledger need judge, and why: alterations of these may go unnoticed anywhere.
+"""Exemptions from judgement: functions whose alterations may go unnoticed by every entry, with the reasons.
 
-And reasons that several entries give beside themselves.
+Reasons that several entries give beside themselves stand here too.
 """
 
 from __future__ import annotations
