@@ -59,7 +59,7 @@ class TextSource:
 
 @dataclass(frozen=True)
 class PromptSource:
-    """In-context regression: `icl.prompts.RegressionTask`.
+    """A source of in-context regression: `icl.prompts.RegressionTask`.
 
     scored   the answers that count, in training and on held-out prompts: all, or the last, after n pairs
     law      of inputs and tasks
@@ -90,13 +90,13 @@ class PromptSource:
         return float(sum(squares) / len(squares))
 
     def to_json(self) -> Json:
-        """As a record keeps it: as it was before there were laws, where the law is plain."""
+        """Return its entry in a record: where the law is plain, as it was before there were laws."""
         fields: Json = canonical(self)
         return fields
 
     @classmethod
     def from_json(cls, content: Json) -> PromptSource:
-        """What `to_json` has made.  Raises TypeError and BadInput for anything else."""
+        """Return the source that `to_json` has written.  Raises TypeError and BadInput for anything else."""
         return cls(**{**content, "law": Law(**content.get("law", {}))})
 
 
@@ -139,7 +139,11 @@ class Initial:
     how: str | None = None
 
     def model(self, architecture: Architecture, plan: Plan, device: str) -> Decoder:
-        """Of these sizes, up to the context, and under this plan.  Raises UserError or BadInput if that cannot be."""
+        """Return the model at these sizes, up to the context, and under this plan.
+
+        Raises:
+            UserError: or BadInput, if that cannot be.
+        """
         from icl.conversion import convert
         from icl.models.context import of_context
         from icl.models.saved import WEIGHTS, load
@@ -203,7 +207,7 @@ class Arm:
         return _digest(json.dumps(about, sort_keys=True))[:16]
 
     def to_json(self) -> Json:
-        """As a record keeps it."""
+        """Return its entry in a record."""
         fields = self._fields(asdict)
         if isinstance(self.source, PromptSource):  # finished trainings are compared with what would be recorded now
             fields["source"] = self.source.to_json()
@@ -223,7 +227,7 @@ class Arm:
         return {**fields, "label": self.label} if self.label not in ("", self.variant) else fields
 
     def _fields(self, of: Callable[[Arm], Json]) -> Json:
-        """The fields but the label, as keys and records have always had them: `probe` is that of magnitudes."""
+        """Return the fields but the label, as keys and records have always had them: `probe` is that of magnitudes."""
         others = tuple(name for name in dict.fromkeys(self.probes) if name != MAGNITUDE)
         named = self.variant if isinstance(self.variant, str) else ""
         fields = of(replace(self, variant=named, probes=others, label=""))
@@ -241,16 +245,20 @@ class Arm:
 
     @property
     def context(self) -> int:
-        """Tokens of a sequence that it reads."""
+        """The tokens of a sequence that it reads."""
         return (self.source.context if isinstance(self.source, TextSource) else 0) or self.architecture.context
 
     def task(self, rank: int = 0, count: int = 1) -> Task:
-        """What it reads; of `count` processes that read together, each checks its part of the text."""
+        """Return the task that it reads; of `count` processes that read together, each checks its part of the text."""
         return task_of(self.source, self.context, rank, count)
 
 
 def task_of(source: Source, context: int, rank: int = 0, count: int = 1) -> Task:
-    """What a model of this context is trained and evaluated on.  Raises UserError for text that is not as it was."""
+    """Return the task that a model of this context is trained and evaluated on.
+
+    Raises:
+        UserError: for text that has changed.
+    """
     from icl.data.shards import open_data
     from icl.training.objectives import TextTask
 
@@ -279,7 +287,7 @@ def recall_task(source: RecallSource) -> Recall:
 
 
 def source_from_json(content: Json) -> Source:
-    """Return the source that a record tells of.  Raises TypeError and BadInput for anything else."""
+    """Return the source that a record holds.  Raises TypeError and BadInput for anything else."""
     if "pairs" in content:
         return RecallSource(**content)
     return PromptSource.from_json(content) if "d" in content else TextSource(**content)

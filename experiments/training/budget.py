@@ -1,4 +1,4 @@
-"""How long text was trained on: tokens per parameter, from an experiment's stored configuration."""
+"""The length of trainings on text: tokens per parameter, from an experiment's stored configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scale experiments share: complete rounds of seeds, expectations, what a result says of its runs."""
+"""Common parts of the scale experiments: complete rounds of seeds, expectations, and what a result says of its runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TWIN = "twin"  # the baseline with other initial weights: no difference is there
 def rounds(
     arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str, train: Trainer | None = None
 ) -> list[dict[Name, Json]]:
-    """For every seed, the records of `arms(seed)`: for as many seeds, at least two, as the slot's time allows.
+    """Return, for every seed, the records of `arms(seed)`: for as many seeds, at least two, as the slot's time allows.
 
     Raises Unfinished for fewer.
     """
@@ -52,7 +52,7 @@ def expected(
     *,
     quantity: str,
 ) -> Expectation:
-    """An effect, controlled by the twin's on either side; by nothing, where there is no twin to compare.
+    """Return an expected effect, with the twin's on either side as its control; none where there is no twin.
 
     quantity: what is measured, with its unit
     """
@@ -68,7 +68,7 @@ def unpredicted(name: str, group: str, statement: str, measured: Interval, *, qu
 
 
 def of_runs(records: Sequence[Json]) -> Json:
-    """Device, versions, commit and source of the trainings, each once where they differ, and the text they read."""
+    """Return device, versions, commit and source of trainings, each once where they differ, and the text they read."""
     fields = ("device", "versions", "commit", "source", "data", "unique_tokens", "epochs")
     return {
         **{key: _together([record[key] for record in records]) for key in fields if key in records[0]},

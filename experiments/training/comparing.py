@@ -25,7 +25,7 @@ TOY = Shape(2, 2)  # layers and heads of the toy that is asked
 
 @dataclass(frozen=True)
 class Asked:
-    """A variant as a user asked for it, as data.
+    """A variant that a user requested, as data.
 
     name     what it is called wherever it is shown
     plans    what its files make of the shapes that are trained; none for a variant that has a name
@@ -39,7 +39,7 @@ class Asked:
     expects: tuple[PaperExpectation, ...] = ()
 
     def on(self, architecture: Architecture) -> tuple[Architecture, str | Plan]:
-        """The model's sizes, with its kind of heads, and what `Arm` takes for a variant."""
+        """Return the model's sizes, with its kind of heads, and what `Arm` takes for a variant."""
         config, rest = names.sized(architecture, self.name)
         return config, next((plan for plan in self.plans if plan.shape == config.shape), rest)
 
@@ -54,16 +54,16 @@ class Comparing(Experiment, Protocol):
     """An experiment in which vanilla may be compared with variants that it does not know."""
 
     def architectures(self, config: Any) -> Sequence[Architecture]:
-        """Those that are trained, up to their vocabulary."""
+        """Return the architectures that are trained, up to their vocabulary."""
         ...
 
     def comparing(self, config: Any, own: tuple[Asked, ...]) -> Any:
-        """The configuration with these variants and vanilla, in place of the experiment's own."""
+        """Return the configuration with these variants and vanilla, in place of the experiment's own."""
         ...
 
 
 def comparing(experiment: Experiment, profile: str, variants: Sequence[str]) -> Experiment:
-    """The experiment, of one profile, on variants as a user names them, files among them, against vanilla.
+    """Return the experiment, of one profile, on variants as a user names them, files among them, against vanilla.
 
     Its results are in a folder of their own.  Raises UserError or BadName for what has no meaning.
     """
@@ -87,23 +87,23 @@ def comparing(experiment: Experiment, profile: str, variants: Sequence[str]) -> 
 
 
 def named(experiment: str, variants: Sequence[str]) -> str:
-    """What an experiment on these variants is called, and its folder."""
+    """Return the name of an experiment on these variants, which is also its folder's."""
     wanted = [variant for variant in dict.fromkeys(variants) if variant != BASELINE]
     return "+".join([experiment, *map(in_a_path, called(wanted))])
 
 
 def own_places(out: Path, experiment: str) -> list[str]:
-    """The folders below `out` of runs of an experiment on variants of a user's own."""
+    """Return the folders below `out` of runs of an experiment on variants of a user's own."""
     return sorted(path.name for path in out.glob(f"{experiment}+*"))
 
 
 def known_as(name: str) -> str:
-    """The name of an experiment without the variants that `named` has added."""
+    """Return the name of an experiment without the variants that `named` has added."""
     return name.partition("+")[0]
 
 
 def called(variants: Sequence[str]) -> list[str]:
-    """Files without their folders, unless two were then called alike."""
+    """Return files without their folders, unless two would then have one name."""
     short = [re.sub(r"[^+:]*/", "", variant) for variant in variants]
     return short if len(set(short)) == len(short) else list(variants)
 
@@ -126,7 +126,7 @@ def bare(variant: str) -> str:
 
 
 def names_of_own(own: Sequence[Asked]) -> Json:
-    """What a prediction holds of a user's variants, nothing if there are none: `own_names` reads it."""
+    """Return a prediction's entry on a user's variants, empty if there are none: `own_names` reads it."""
     if not own:
         return {}
     expected = expectations.in_prediction({variant.name: variant.expects for variant in own})
@@ -134,6 +134,6 @@ def names_of_own(own: Sequence[Asked]) -> Json:
 
 
 def own_names(prediction: Json) -> list[str]:
-    """The variants of a user's own that a prediction is about."""
+    """Return the variants of a user's own that a prediction is about."""
     found: list[str] = prediction.get("own", [])
     return found

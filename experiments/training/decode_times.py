@@ -1,8 +1,8 @@
-"""What decoding costs on this machine: time of a step and of reading a prompt, by variant, in turns.
+"""The times of decoding on this machine: of a step and of reading a prompt, by variant, in turns.
 
-A step decodes one token of some sequences, over a cache that holds so many tokens already; what these were makes no
+A step decodes one token of some sequences, over a cache that already holds a number of tokens, whose contents make no
 difference to the time.  transformers, where it is installed, runs LLaMA with the very weights of vanilla and its static
-cache.  Before anything is timed, each side's step is held against a whole forward pass.
+cache.  Before anything is timed, each side's step is compared with a whole forward pass.
 """
 
 from __future__ import annotations
@@ -41,10 +41,20 @@ def decode_times(
     prompts: Sequence[tuple[int, int]] = (),
     turns: int | None = None,
 ) -> Json:
-    """By side: how far its steps are from a whole pass (`AGREES` is near enough), and by size bytes of the cache and
-    seconds of a step in every turn; of prompts, seconds of reading one, by turn.
+    """Return the times of decoding, by side.
 
-    sizes, prompts   sequences, and tokens of each
+    Args:
+        config: of the model.
+        device: cpu or cuda.
+        variants: one side each.
+        sizes: sequences, and tokens that each has in the cache.
+        prompts: sequences, and tokens of each, whose reading is timed.
+        turns: of every side; by default those of `taking_turns`.
+
+    Returns:
+        By side: `apart`, how far its steps are from a whole pass, and `same_answer`, whether that is near enough
+            (`AGREES`); by size the bytes of the cache and seconds of a step in every turn; by prompt the seconds of
+            reading one, by turn.
     """
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     turns = taking_turns.TURNS if turns is None else turns
@@ -95,13 +105,13 @@ def size_of(batch: int, tokens: int) -> str:
 
 
 def model_of(config: Architecture, variant: str, context: int, device: str, dtype: torch.dtype) -> Decoder:
-    """Of random weights, with room for so many tokens."""
+    """Return a model with random weights and room for so many tokens."""
     fitted, rest = sized(replace(config, context=max(context, config.context)), variant)
     return Decoder(fitted, resolve(rest, fitted.shape), std=0.1).to(device=device, dtype=dtype).eval()
 
 
 def _seconds(model: Decoder, cache: Cache, tokens: int) -> float:
-    """Of a step, with so many tokens in the cache already."""
+    """Return the seconds of a step, with so many tokens in the cache already."""
     batch = len(cache.lengths)
     device = next(model.parameters()).device
     inputs = torch.zeros(batch, 1, dtype=torch.long, device=device)
@@ -115,7 +125,7 @@ def _seconds(model: Decoder, cache: Cache, tokens: int) -> float:
 
 
 def _reading(model: Decoder, batch: int, tokens: int) -> float:
-    """Of a prompt, up to the scores of what follows it."""
+    """Return the seconds of reading a prompt, up to the scores of what follows it."""
     device = next(model.parameters()).device
     cache, inputs = Cache(model, batch, tokens), torch.zeros(batch, tokens, dtype=torch.long, device=device)
     _synchronise(device)
@@ -132,7 +142,7 @@ def _bytes(model: Decoder, batch: int, tokens: int) -> int:
 
 @torch.no_grad()
 def _steps_apart(model: Decoder, length: int = 24) -> float:
-    """Step by step, from one pass."""
+    """Return how far a pass in steps is from one whole pass."""
     inputs = _tokens(model, length)
     cache = Cache(model, len(inputs), length)
     found = torch.cat([step(model, inputs[:, i : i + 1], cache) for i in range(length)], dim=1)
@@ -151,7 +161,7 @@ def _apart(one: Tensor, other: Tensor) -> float:
 
 
 def _theirs(model: Decoder, dtype: torch.dtype) -> Any:
-    """transformers' LLaMA with the same weights."""
+    """Return transformers' LLaMA with the same weights."""
     import transformers
 
     from icl.published.writing import in_theirs

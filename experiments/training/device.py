@@ -1,4 +1,4 @@
-"""What a user asks of trainings: which device, for how long, and which sizes make sense."""
+"""A user's settings for trainings: which device, for how long, and which sizes make sense."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from experiments.store.folders import Slot, UserError
 
 
 def chosen_device(name: str) -> str:
-    """auto, cpu or cuda as a device that is there.  Raises UserError."""
+    """Return auto, cpu or cuda as a device that is there.  Raises UserError."""
     if name == "cpu":
         return name
     import torch
@@ -44,7 +44,7 @@ def slot_for(
     data: str | None = None,
     on: str = "here",
 ) -> Slot:
-    """The machine time for some experiments, checked.
+    """Return the machine time for some experiments, checked.
 
     device   cpu, cuda, or auto: a GPU where a profile wants one; torch is asked for it only then
     minutes  until all of it is over

@@ -1,4 +1,4 @@
-"""What papers expect of their own variants in full-size experiments, each under a ledger entry of their own.
+"""Papers' expectations of their own variants in full-size experiments, each under a ledger entry of its own.
 
 They stand as EXPECTATIONS in a module `expectations` of the paper's room in `experiments`, or of its installed package.
 They are looked up by the variant's name, with options as the paper writes them: whatever else a user types is another
@@ -24,7 +24,7 @@ Measure = Literal["loss", "signal"]
 
 @dataclass(frozen=True, kw_only=True)
 class PaperExpectation:
-    """How a paper expects one of its variants to end, against vanilla.
+    """The outcome that a paper expects for one of its variants, against vanilla.
 
     Attributes:
         variant: The paper's variant, as a user names it, with options if any.

@@ -1,4 +1,4 @@
-"""What a training is beside another one: the end of a shorter one carried on, or a new one, and by which options."""
+"""The relation of a training to another one: a shorter one carried on, or a new one, and the options that differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAY_CHANGE |= {"--depth-rate", "--log-every", "--evaluate-every", "--resume-from
 
 
 def started(arm: Arm, folder: Path) -> Start:
-    """The end of the training in `folder`, for `arm` to carry on.  Raises UserError where that has no meaning.
+    """Return the end of the training in `folder`, for `arm` to carry on.  Raises UserError where that has no meaning.
 
     Model, data, batch and seed must be the same: then it reads on in the text where the other stopped.
     """
@@ -48,7 +48,7 @@ def started(arm: Arm, folder: Path) -> Start:
 
 
 def finished(folder: Path) -> Json:
-    """The record of the training in a folder.  Raises UserError unless it has ended there."""
+    """Return the record of the training in a folder.  Raises UserError unless it has ended there."""
     run = RunFolder(folder)
     if not run.has("summary.json"):
         known = "is not finished; its own command resumes it" if run.has("config.json") else "is no training's folder"
@@ -57,7 +57,7 @@ def finished(folder: Path) -> Json:
 
 
 def handed_over(arm: Arm, folder: Path, run: RunFolder) -> str:
-    """Begin the log of `run` with that of the training in `folder`; what happens to the learning rate, in one line."""
+    """Begin the log of `run` with that of the training in `folder`; return a line on what the learning rate does."""
     assert arm.start is not None
     before = RunFolder(folder)
     if not run.has("metrics.jsonl"):
@@ -72,7 +72,7 @@ def handed_over(arm: Arm, folder: Path, run: RunFolder) -> str:
 
 
 def differing(arm: Arm, before: Json) -> set[str]:
-    """The options by which a training differs from one that is recorded; what that did not know has not changed.
+    """Return the options by which a training differs from a recorded one; options that it did not know are unchanged.
 
     What a plan is called, and where text lies, makes no other training.
     """
@@ -91,7 +91,7 @@ def differing(arm: Arm, before: Json) -> set[str]:
 
 
 def beside(arm: Arm, run: RunFolder, pattern: str) -> str | None:
-    """That a training is a new one, and why, where there is one like it beside its folder; in one line."""
+    """Return a line that says that a training is new, and why, where one like it lies beside its folder; else None."""
     found: list[tuple[int, str, Path, set[str]]] = []
     for path in sorted(run.path.parent.glob(f"{pattern}/config.json")):
         try:

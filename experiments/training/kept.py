@@ -17,12 +17,12 @@ MODELS = "models"
 
 
 def train_keeping(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
-    """As `pool.train_all`; of every training that ends, a folder with its model (`icl.load`) is left."""
+    """Train as `pool.train_all` does; every training that ends leaves a folder with its model (`icl.load`)."""
     return train_all(arms, run, label, work=partial(_kept, models=str(run / MODELS)))
 
 
 def beginning(arm: Arm, run: RunFolder, how: str | None = None) -> Initial:
-    """What begins with the model that a training kept; how: the way to another plan.
+    """Return initial weights from the model that a training kept; how: the way to another plan.
 
     It need not be there for what is finished: a run may be carried to another machine without it.
     """

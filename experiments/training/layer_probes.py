@@ -1,8 +1,8 @@
-"""What a trained decoder does by layer, on data it has not seen: families of measurements, each as JSON.
+"""Measurements of a trained decoder by layer, on data it has not seen: families, each as JSON.
 
 Every family takes a model, its task and batches of the task's held-out data, and gives lists by layer.  Layers count
-from 1.  States are what enters layer 1, 2, ... and, last, what the last norm gets: one more than there are layers.
-Means are over sequences, with the standard errors of these means.
+from 1.  States are the inputs of layer 1, 2, ... and, last, of the last norm: one more than there are layers.  Means
+are over sequences, with the standard errors of these means.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def entropy(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Of token importance, of all heads together and by head; `uniform`, if every query attends uniformly to its past.
+    """Return the entropy of token importance, of all heads together and by head; `uniform`: that of uniform attention.
 
     ResFormer, Eqn. (11) mended, Figs. 1 and 20.
     """
@@ -45,9 +45,9 @@ def entropy(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
 
 
 def importance(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Of the first token, of the most important one, and by position; all heads together.  ResFormer, Figs. 10, 11, 19.
+    """Return the importance of the first token, of the most important one, and by position; all heads together.
 
-    uniform: by position, if every query attends uniformly to its past.
+    uniform: by position, if every query attends uniformly to its past.  ResFormer, Figs. 10, 11, 19.
     """
     from icl.probes import attention
 
@@ -66,7 +66,7 @@ def _uniform(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
 
 
 def spectrum(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Eigenvalues of the values that heads attend over, the largest of them, and its share.  ResFormer, Eqn. (12).
+    """Return eigenvalues of attended values, the largest of them, and its share.  ResFormer, Eqn. (12).
 
     sum, square_sum     of the eigenvalues
     participation       (sum)^2 / square_sum: how many directions the values fill, 1 to their width, in whatever units
@@ -89,17 +89,17 @@ def spectrum(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
 
 
 def similarity(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Mean cosine of two tokens' states.  ResFormer, Eqn. (13), Fig. 18."""
+    """Return the mean cosine of two tokens' states.  ResFormer, Eqn. (13), Fig. 18."""
     from icl.probes import states
 
     return averaged(model, batches, state=lambda state, _: {"similarity": states.token_similarity(state)})
 
 
 def norms(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Of values that heads attend over, and of states: the first token's over the others' mean, and that mean.
+    """Return norms of attended values and of states: the first token's over the others' mean, and that mean.
 
-    A ratio below 1 is a value-state drain, one above 1 a residual-state peak.  ResFormer, Figs. 10 and 19.  And `own_`
-    of the values that a layer itself projects.
+    A ratio below 1 is a value-state drain, one above 1 a residual-state peak.  ResFormer, Figs. 10 and 19.  Norms with
+    `own_` are of the values that a layer itself projects.
     """
     from icl.probes import attention, states
 
@@ -122,7 +122,7 @@ def norms(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
 
 
 def heads(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Cosines of a layer's heads' attention matrices: of every two, and their mean.  None for a layer of one head."""
+    """Return cosines of a layer's heads' attention matrices: of every two, and their mean.  None for one head."""
     from icl.probes import attention
 
     def of(at: Attended, _: Batch) -> Measured:
@@ -136,7 +136,7 @@ def heads(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
 
 
 def gradients(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Norm of the loss's gradient with respect to all parameters of a layer; its mean over batches, not sequences."""
+    """Return the norm of the loss's gradient in all parameters of a layer; the mean is over batches, not sequences."""
     import torch
 
     from icl.probes.magnitude import magnitudes
@@ -155,10 +155,10 @@ def _mean_loss(task: HeldOut, batch: Batch, answer: Tensor) -> Tensor:
 
 
 def lens(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """The loss if the model ended at a state (logit lens); and how much of the token before a linear map finds in it.
+    """Return the loss if the model ended at a state (logit lens), and how well a linear map finds the token before.
 
     previous: held-out R^2 of a linear probe from the state of a token to what was embedded for the one before it,
-    fitted on half of the batches and asked on the others.  None for a single batch.
+    fitted on half of the batches and scored on the others.  None for a single batch.
     """
     from icl.probes.lens import lens
 
@@ -196,13 +196,13 @@ def _previous(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
 
 
 def _counting(step: Callable[[int, Tensor, Tensor], None], before: Tensor) -> Callable[[Tensor], None]:
-    """What takes one state after another, and knows which it is; a first token has none before it."""
+    """Return a function that takes one state after another and numbers them; a first token has none before it."""
     places = itertools.count()
     return lambda state: step(next(places), state[:, 1:], before)
 
 
 def induction(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Share of attention, by head, to the token before, and to what followed a token's first occurrence.
+    """Return shares of attention, by head, to the token before, and to what followed a token's first occurrence.
 
     On random tokens, all different and then the same again, as long and as many as the sample.  `best_` of the head
     with the largest mean; `uniform_` of uniform attention to the past.

@@ -17,9 +17,9 @@ NAME = "magnitude"
 
 
 def probe(model: Decoder, task: Task, device: str) -> Json:
-    """On the task's first held-out batch, in fp32 and without dropout; see `icl.probes.magnitude` for the fields.
+    """Measure on the task's first held-out batch, in fp32 without dropout; for the fields see `icl.probes.magnitude`.
 
-    bounds: what no token's norm at a read can exceed, from the weights and the embedding's largest norm alone; null
+    bounds: upper bounds on a token's norm at a read, from the weights and the embedding's largest norm alone; null
     where theory has none for the model's plan.
     """
     import torch
@@ -53,14 +53,14 @@ def _bounds_if_any(model: Decoder, embedding: float) -> list[float] | None:
 
 
 def bounds(model: Decoder, embedding: float) -> list[float]:
-    """`theory.attnres.bounds.read_bounds` for a model's weights."""
+    """Return `theory.attnres.bounds.read_bounds` for a model's weights."""
     from theory.attnres.bounds import read_bounds
 
     return read_bounds(model.config, model.plan, embedding, output_bounds(model))
 
 
 def output_bounds(model: Decoder) -> list[float]:
-    """What no output of each sublayer can exceed, from its weights."""
+    """Return upper bounds on each sublayer's output, from its weights."""
     from icl.probes.magnitude import AttentionWeights, sublayer_weights
     from theory.attnres.sublayers import attention_bound, feed_forward_bound
 

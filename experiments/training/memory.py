@@ -1,4 +1,4 @@
-"""What a training needs of memory, known before anything is allocated, and what there is."""
+"""The memory that a training needs, known before anything is allocated, and the memory that there is."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def check(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool =
 
 
 def in_words(count: int) -> str:
-    """Bytes, in the unit that suits."""
+    """Return bytes in the unit that suits."""
     if count < GIB:
         return f"{-(-count // MIB):,} MiB"
     return f"{count // GIB:,} GiB" if count >= 10 * GIB else f"{count / GIB:.2g} GiB"
 
 
 def needed(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool = False) -> int:
-    """Bytes, by `theory.plans.memory`: of a step or an evaluation, whichever needs more, with what it reads.
+    """Return bytes, by `theory.plans.memory`: of a step or an evaluation, whichever needs more, with what it reads.
 
-    Of one of so many processes that train it together (`theory.plans.sharding`).
+    They are those of one of so many processes that train it together (`theory.plans.sharding`).
     """
     config, recipe, source = replace(arm.architecture, context=arm.context), arm.recipe, arm.source
     number = 4.0 * (BF16 if recipe.precision == "bf16" else 1) * (COMPILED if recipe.compile else 1)
@@ -65,7 +65,7 @@ def needed(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool 
 
 
 def available(device: str | None) -> int:
-    """Bytes of a GPU, or of this machine."""
+    """Return the bytes of a GPU, or of this machine."""
     if device is None:
         return max(available("cpu"), MOST_OF_A_GPU)
     if device.startswith("cuda"):

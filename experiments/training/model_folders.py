@@ -1,6 +1,6 @@
 """Folders that hold a model: of finished trainings, of what was imported, and of weights that others have published.
 
-Where a model is asked for, a preset's name stands for one too.
+A preset's name stands for a model too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Kind = Literal["trained", "imported", "published", "initial"]
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What a folder holds: the model's sizes and plan, and what it was trained on, where that is known.
+    """The content of a folder: the model's sizes and plan, and what it was trained on, where that is known.
 
     kind     trained here; imported, of which others know what it was trained on; published, as others lay it out; or
              initial: no folder, but a preset, whose weights are those that a training of seed 0 begins with
@@ -54,11 +54,16 @@ class ModelFolder:
 
     @property
     def published(self) -> bool:
-        """Not trained here: by others, in whatever layout, or not at all."""
+        """True if it was not trained here: by others, in whatever layout, or not at all."""
         return self.kind != "trained"
 
     def model(self, device: str) -> Decoder:
-        """In evaluation mode.  Raises UserError where its weights do not fit in memory, BadInput for damaged ones."""
+        """Return the model in evaluation mode.
+
+        Raises:
+            UserError: where its weights do not fit in memory.
+            BadInput: for damaged weights.
+        """
         from icl.models import saved
         from icl.published import reading as published
 
@@ -78,7 +83,7 @@ class ModelFolder:
 
 
 def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
-    """What a folder holds; no weights are read.
+    """Return what a folder holds; no weights are read.
 
     variant  what published weights are of, by default vanilla; a training's folder says it itself
 
@@ -96,7 +101,7 @@ def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
 
 
 def any_model(place: Path, variant: str | None) -> ModelFolder:
-    """As `model_folder`; and of a preset, by its name, where there is no such folder."""
+    """Return a folder's model as `model_folder` does; or a preset's, by its name, where there is no such folder."""
     name = str(place)
     if place.is_dir():
         return model_folder(place, variant)
@@ -109,7 +114,7 @@ def any_model(place: Path, variant: str | None) -> ModelFolder:
 
 
 def one_model(folder: Path, variant: str | None) -> ModelFolder:
-    """As `any_model`; but UserError too for a variant where the folder says itself what it holds."""
+    """Return a model as `any_model` does; raise UserError for a variant where the folder says itself what it holds."""
     found = any_model(folder, variant)
     if variant is not None and found.kind not in OPEN:
         raise UserError(f"--variant is for published weights, and {folder} says itself what it holds")
@@ -117,7 +122,7 @@ def one_model(folder: Path, variant: str | None) -> ModelFolder:
 
 
 def check_reads_text(of: ModelFolder) -> None:
-    """Raise UserError for a model that cannot be asked about text."""
+    """Raise UserError for a model that does not read text."""
     if of.source and not isinstance(of.source, TextSource):
         raise UserError(f"{of.folder} was trained on {of.source.kind}: it has no text")
     if not isinstance(of.architecture.stem, Tokens):
@@ -125,7 +130,7 @@ def check_reads_text(of: ModelFolder) -> None:
 
 
 def digest_of(path: Path) -> str:
-    """The sha256 of a file.  Raises UserError for one that cannot be read."""
+    """Return the sha256 of a file.  Raises UserError for one that cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -166,7 +171,7 @@ def _trained(folder: Path) -> ModelFolder:
 
 
 def _imported(folder: Path) -> ModelFolder | None:
-    """None if nothing was imported there."""
+    """Return the model that was imported into a folder; None if nothing was."""
     from icl.models.saved import architecture_of, saved_plan
 
     run = RunFolder(folder)

@@ -22,7 +22,7 @@ Trainer = Callable[[Sequence[Arm], RunFolder, str], dict[Arm, Json]]  # `train_a
 
 
 def train_all(arms: Sequence[Arm], run: RunFolder, label: str, *, work: Work[Arm] | None = None) -> dict[Arm, Json]:
-    """The records of all arms that are finished, or get finished before the slot's deadline, in the order given.
+    """Return the records of all arms that are finished, or get finished before the slot's deadline, in the order given.
 
     work: what trains one, by default `record`.  Raises UserError, before any is trained, if one of the others needs
     more memory than there is.
@@ -38,7 +38,7 @@ def train_all(arms: Sequence[Arm], run: RunFolder, label: str, *, work: Work[Arm
 
 
 def record(arm: Arm, desk: Desk, weights: Path | None = None) -> Json:
-    """The record of a training, which is resumed from the desk's folder; its weights are left at `weights`."""
+    """Return the record of a training, which is resumed from the desk's folder; its weights are left at `weights`."""
 
     def report(logged: Logged) -> None:
         desk.report(logged.step, note(arm, logged))
@@ -47,6 +47,6 @@ def record(arm: Arm, desk: Desk, weights: Path | None = None) -> Json:
 
 
 def note(arm: Arm, logged: Logged) -> str:
-    """What a progress bar says beside the time left."""
+    """Return what a progress bar shows beside the time left."""
     share = f", {logged.mfu:.0%} MFU" if logged.mfu is not None else ""
     return f"{arm.name}: loss {logged.loss:.3f}, {logged.tokens_per_second:,.0f} tokens/s{share}"

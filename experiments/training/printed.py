@@ -1,8 +1,8 @@
-"""What papers print of losses, as data: every comparison at one size, on the same data.
+"""Printed losses of papers, as data: every comparison at one size, on the same data.
 
-Numbers are those that stand in a text or a table, in nats a token.  Where a paper has only a curve, there is no number,
-only the sign that its words give to the difference.  Variants are named as in `theory.plans.variants`, by what the text
-says of them.  A paper's own stand in `printed.py` of its room.
+Numbers are those that stand in a text or a table, in nats per token.  Where a paper has only a curve, there is no
+number, only the sign that its words give to the difference.  Variants are named as in `theory.plans.variants`, by what
+the text says of them.  A paper's own stand in `printed.py` of its room.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Reported:
 
     @property
     def differs(self) -> bool:
-        """Whether the comparison says which of the two is better."""
+        """True if the comparison says which of the two is better."""
         return bool(self.sign) and (self.nats is None or abs(self.nats) > self.half_width)
 
 
@@ -50,7 +50,9 @@ REPEATED = ((2.723, 2.711), (2.753, 2.743), (2.744, 2.732))
 
 @cache
 def paired_half_width() -> float:
-    """Of one paired difference, 95 %, from the three of `REPEATED`: Student's t at two degrees of freedom.
+    """Return the half-width of one paired difference, 95 %, by Student's t from the three of `REPEATED`.
+
+    Three have two degrees of freedom.
 
     An assumption where it is used for other models and papers, and where seeds were not paired: single runs of Table 5
     differ by up to 0.030.
@@ -67,7 +69,7 @@ def _sign(x: float) -> int:
 def compared(
     paper: str, place: str, reference: float, size: str, values: dict[str, float], against: str = BASELINE
 ) -> list[Reported]:
-    """Losses of several variants beside one reference."""
+    """Return losses of several variants beside one reference."""
     reports = []
     for variant, value in values.items():
         nats = round(value - reference, 6)
@@ -77,10 +79,10 @@ def compared(
 
 
 def over_sizes(paper: str, place: str, rows: dict[str, tuple[float, float]], variant: str) -> list[Reported]:
-    """One variant at several sizes: (baseline, variant)."""
+    """Return one variant at several sizes: (baseline, variant)."""
     return [r for size, (base, value) in rows.items() for r in compared(paper, place, base, size, {variant: value})]
 
 
 def signs_in_text(paper: str, place: str, size: str, signs: dict[tuple[str, str], int]) -> list[Reported]:
-    """What a text says of a plot: the sign of (variant, against)."""
+    """Return what a text says of a plot: the sign of (variant, against)."""
     return [Reported(variant, against, paper, place, size, sign) for (variant, against), sign in signs.items()]

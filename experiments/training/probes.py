@@ -1,4 +1,4 @@
-"""What may be measured of a model before and after it is trained, by name.
+"""Probes by name: measurements of a model before and after it is trained.
 
 magnitude                 the function `probe` of `experiments.training.magnitude_probe`; so for any other word
 standard                  what the campaign measures of every model (`experiments.training.standard_probe`)
@@ -23,7 +23,11 @@ MAGNITUDE, STANDARD = "magnitude", "standard"
 
 
 def probe(name: str) -> Probe:
-    """What measures, from a model, its task and the device.  Raises UserError if there is nothing of that name."""
+    """Return the function of a probe, which takes a model, its task and the device.
+
+    Raises:
+        UserError: if there is nothing of that name.
+    """
     _, _, function = name.partition(":")
     try:
         measure: Probe = getattr(import_module(module(name)), function or "probe")
@@ -33,6 +37,6 @@ def probe(name: str) -> Probe:
 
 
 def module(name: str) -> str:
-    """Where a probe is."""
+    """Return the module that a probe is in."""
     place, _, function = name.partition(":")
     return place if function else f"{__package__}.{name}_probe"

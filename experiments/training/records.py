@@ -1,4 +1,4 @@
-"""Training an arm, from where it was left, and the record that is kept of it."""
+"""Training of an arm, from where it was left, and the record that is kept of it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _train(
     start: Path | None,
     processes: Processes,
 ) -> str | None:
-    """Train in place; why it diverged, if it did."""
+    """Train in place; return why it diverged, if it did."""
     from icl.training.loop import train
 
     device = next(model.parameters()).device
@@ -175,7 +175,7 @@ def _train(
 
 
 def _check_end(arm: Arm, log: StepLog, warn: Callable[[str], None]) -> None:
-    """The last line has the held-out loss, so there is no record without it; any other is a point of a curve."""
+    """Check the log's last line, which has the held-out loss that a record needs; any other is a point of a curve."""
     path, last, begun = log.run / METRICS, arm.recipe.steps, arm.start.steps if arm.start else 0
     if not log.lines or log.lines[-1]["step"] != last:
         newest = max(log.run.path.glob("checkpoint-*"))
@@ -185,7 +185,7 @@ def _check_end(arm: Arm, log: StepLog, warn: Callable[[str], None]) -> None:
 
 
 def losses(arm: Arm, lines: Sequence[Json], diverged: str | None) -> Json:
-    """What a record says of the losses; lines: of the log, with a step, a loss, and what `evaluate` found or None."""
+    """Return the losses in a record; lines: of the log, with a step, a loss, and what `evaluate` found or None."""
     held_out = None if diverged else lines[-1]["held_out"]
     return {
         "curve": [[line["step"], line["loss"]] for line in lines],
@@ -196,18 +196,18 @@ def losses(arm: Arm, lines: Sequence[Json], diverged: str | None) -> Json:
 
 
 def probed(arm: Arm, model: Decoder, task: Task, device: str) -> Json:
-    """What the arm's probes measure, by name."""
+    """Return what the arm's probes measure, by name."""
     return {name: probes.probe(name)(model, task, device) for name in arm.probes}
 
 
 def of_probes(at_start: Json, at_end: Json) -> Json:
-    """What a record says of them; magnitudes stand where they stood when there was no other probe."""
+    """Return the probes' entry in a record; magnitudes stand where they stood when there was no other probe."""
     values = {name: {"start": at_start[name], "end": at_end[name]} for name in at_start}
     return {"magnitudes": values.pop(probes.MAGNITUDE, None), **({"probes": values} if values else {})}
 
 
 def _of_text(task: Task, arm: Arm) -> Json:
-    """How much text there was, and how often it was read."""
+    """Return how much text there was, and how often it was read."""
     from icl.training.objectives import TextTask
 
     if not isinstance(task, TextTask):

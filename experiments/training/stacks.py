@@ -47,7 +47,7 @@ class Stack:
 
 
 def train_stacked(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
-    """The records of all arms that are finished, or get finished before the slot's deadline, in the order given."""
+    """Return the records of all arms that are finished, or get finished before the slot's deadline, in order."""
     device = run.slot.device
     keys = {arm: arm.key(device) for arm in arms}
     alone = [arm for arm in keys if not _stacks(arm)]
@@ -63,7 +63,7 @@ def train_stacked(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, 
 
 
 def stacks(arms: Sequence[Arm]) -> list[Stack]:
-    """Arms put together: those of one shape, which are trained to the same lengths, MOST at a time."""
+    """Group arms into stacks: those of one shape, which are trained to the same lengths, MOST at a time."""
     lengths: dict[Arm, list[Recipe]] = defaultdict(list)
     for arm in arms:
         unsized = replace(arm.recipe, steps=1, warmup=0.0, log_every=1)
@@ -127,7 +127,7 @@ def finished(run: RunFolder) -> dict[str, Json]:
 
 
 def stacked(run: RunFolder) -> list[Json]:
-    """The records of all trainings that stood in stacks."""
+    """Return the records of all trainings that stood in stacks."""
     lines = run.lines("stack", common=dict, records=list)
     return [record for line in lines for record in unpacked(line["common"], line["records"])]
 
@@ -174,7 +174,10 @@ def _trained(stack: Stack, desk: Desk) -> Json:
 
 
 def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str, at_start: Json) -> Json:
-    """Of member i's training by the recipe at `place`, as `records.train_arm` has it; seconds are its share."""
+    """Return the record of member i's training by the recipe at `place`, as `records.train_arm` has it.
+
+    Its seconds are its share.
+    """
     arm = stack.arm(stack.members[i], stack.recipes[place])
     own = [line for line in lines if line["recipe"] == place or (line["shared"] and line["recipe"] < place)]
     end = next(line["held_out"] for line in reversed(own) if line["held_out"])[i]

@@ -1,4 +1,4 @@
-"""What is measured of every decoder of the campaign, in few numbers, so that later questions find it there."""
+"""The standard probe of every decoder of the campaign, in few numbers, so that later questions find them there."""
 
 from __future__ import annotations
 

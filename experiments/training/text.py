@@ -1,6 +1,6 @@
 """Text for trainings: a prepared folder that a user names, or the standard library's source, prepared on first use.
 
-The latter is prepared once a user, in the cache folder; what lies in ./data is used too.
+The latter is prepared once per user, in the cache folder; what lies in ./data is used too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VOCAB_MULTIPLE = 64
 
 
 def prepared(name: str, vocab: int = VOCAB) -> Path:
-    """The folder of prepared text that `name` is, or, for `stdlib`, stdlib-VOCAB, prepared if it is not there."""
+    """Return the folder of prepared text that `name` is; for `stdlib`, stdlib-VOCAB, prepared if it is not there."""
     if (Path(name) / "manifest.json").is_file():
         return Path(name)
     if name != STDLIB and not Path(name).exists():
@@ -56,7 +56,7 @@ class Text:
 
 
 def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64, *, opened: bool = False) -> Text:
-    """The text that `prepared` finds; opened as `TextSource` says.  Raises BadInput if it is damaged."""
+    """Return the text that `prepared` finds; opened as `TextSource` says.  Raises BadInput if it is damaged."""
     from icl.data.shards import open_data
 
     folder = prepared(name, vocab)
@@ -71,7 +71,7 @@ def of_models(vocab: int) -> int:
 
 
 def prepare(source: str, folder: Path, **options: Any) -> Manifest:
-    """`icl.data.preparing.prepare` with its progress on standard error."""
+    """Run `icl.data.preparing.prepare` with its progress on standard error."""
     from icl.data import preparing
 
     with progress(f"preparing {source}", 1) as at:
@@ -93,7 +93,7 @@ def prepare(source: str, folder: Path, **options: Any) -> Manifest:
 
 
 def about(folder: Path, manifest: Manifest) -> Json:
-    """What a user wants to know of prepared text."""
+    """Return a description of prepared text for a user."""
     splits = {name: {"documents": s.documents, "tokens": s.tokens} for name, s in manifest.splits.items()}
     return {
         "folder": str(folder),

@@ -1,4 +1,4 @@
-"""Learning rates: tried for each arm on seeds that are not compared; what was found, and of whom it is short."""
+"""Learning rates tried for each arm on seeds that are not compared: the best, and arms whose best is at an end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tuning:
     seeds: int = 1
 
     def described(self, each: str = "variant") -> str:
-        """What a prediction says of it, of arms that differ by `each`."""
+        """Return a prediction's words on it, for arms that differ by `each`."""
         if not self.grid:
             return "not tuned: one learning rate for all arms"
         return (
@@ -46,7 +46,7 @@ Losses = dict[str, dict[float, float | None]]  # by arm and rate; None where a t
 def tuned(
     arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str, train: Trainer | None = None
 ) -> tuple[dict[str, float], Json]:
-    """The best learning rate for each arm by held-out loss, and what was found; a training that diverged never wins.
+    """Return the best learning rate for each arm by held-out loss, and the losses; one that diverged never wins.
 
     `untuned` finds the arms whose best is at an end of what was tried.  Raises Unfinished if time is up before.
     """
@@ -109,14 +109,14 @@ def _ends(rates: Sequence[float]) -> tuple[float, float]:
 
 
 def _beyond(rates: Sequence[float], end: float) -> float:
-    """The rate that follows on an end of at least two, by the factor between the last two there, FARTHEST at most."""
+    """Return the rate beyond an end of at least two, by the factor between the last two there, FARTHEST at most."""
     _, neighbour = sorted(rates, key=lambda rate: abs(math.log(rate / end)))[:2]
     factor = min(max(end / neighbour, 1 / FARTHEST), FARTHEST)
     return float(f"{end * factor:.3g}")
 
 
 def untuned(measurement: Json) -> dict[str, str]:
-    """The arms of a result whose best learning rate is the lowest or highest tried for them, and that in words.
+    """Return the arms of a result whose best learning rate is the lowest or highest tried for them, and that in words.
 
     Beyond there may be a better one, so what is measured of them may be short of what they can do.
     """
@@ -144,12 +144,12 @@ def by_reason(found: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def mark(arm: str, measurement: Json) -> str:
-    """What stands behind the name of an arm wherever its number is shown: nothing, unless it is untuned."""
+    """Return the text behind an arm's name wherever its number is shown: empty, unless it is untuned."""
     return " (untuned)" if arm in untuned(measurement) else ""
 
 
 def other_rates(pair: tuple[str, str], measurement: Json) -> str:
-    """What stands behind a pair of arms not trained at one learning rate, for its difference may be the rate's."""
+    """Return the text behind a pair of arms not trained at one learning rate: their difference may be the rate's."""
     return rates_in_brackets(*tuned_rates(pair, measurement))
 
 

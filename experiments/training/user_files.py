@@ -21,23 +21,23 @@ from theory.plans.plan import Plan, Shape
 
 
 def names_a_file(variant: str) -> bool:
-    """Whether a part of a variant is a file, or a function in one."""
+    """Return whether a part of a variant is a file, or a function in one."""
     return any(names.is_file(names.parsed(part)[0]) for part in variant.split("+"))
 
 
 def model(preset: str | Architecture, variant: str | None = None) -> tuple[Architecture, Plan]:
-    """The architecture and plan of a preset under a variant, as `theory.plans.names.model`, files included."""
+    """Return architecture and plan of a preset under a variant, as `theory.plans.names.model`, files included."""
     config, rest = names.sized(preset, variant)
     return config, fitting(rest, config)
 
 
 def fitting(variant: str, config: Architecture) -> Plan:
-    """The plan that a variant stands for on an architecture.  Raises BadName if the two do not fit."""
+    """Return the plan that a variant stands for on an architecture.  Raises BadName if the two do not fit."""
     return names.checked(resolve(variant, config.shape), config)
 
 
 def resolve(variant: str, shape: Shape) -> Plan:
-    """The plan that a variant stands for on a shape.  Raises BadName, whatever goes wrong in a file."""
+    """Return the plan that a variant stands for on a shape.  Raises BadName, whatever goes wrong in a file."""
     return names.joined([_plan(part, shape) for part in variant.split("+")])
 
 
@@ -49,7 +49,7 @@ def _plan(part: str, shape: Shape) -> Plan:
 
 
 def _function(name: str) -> Callable[..., Plan]:
-    """FILE.py:function, which raises BadName if it fails or returns no plan."""
+    """Return FILE.py:function, which raises BadName if it fails or returns no plan."""
     if name.endswith(".py"):
         raise BadName(f"{name}: name a function in it, as in {name}:mine")
     path, _, function = name.rpartition(":")
