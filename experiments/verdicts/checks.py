@@ -57,7 +57,7 @@ class Check:
         return cls(stderr=0.0, tolerance=slack, slack=slack, **about)
 
     def usage(self, predicted: float) -> float:
-        """How much of its tolerance the distance to `predicted` takes up; agreement is at most 1.
+        """Return the share of its tolerance that the distance to `predicted` takes up; agreement is at most 1.
 
         Negative on the open side of a bound.  What is not finite never agrees.
         """
@@ -75,12 +75,12 @@ class Check:
 
     @property
     def half_width(self) -> float:
-        """Of its interval; 0 where nothing is random."""
+        """The half-width of its interval; 0 where nothing is random."""
         return max(0.0, self.tolerance - self.slack)
 
     @property
     def by_slack_alone(self) -> bool:
-        """Whether it passes although its interval excludes the prediction."""
+        """True if it passes although its interval excludes the prediction."""
         outside = self.slack > 0 and abs(self.measured - self.predicted) > self.half_width > 0
         return self.relation == "equal" and outside and self.verdict == "pass"
 
@@ -93,7 +93,7 @@ class Check:
 
     @classmethod
     def from_json(cls, content: Json) -> Check:
-        """The check of a summary.json, whose verdict follows from the rest; older ones lack fields with defaults."""
+        """Return the check of a summary.json, its verdict from the rest; older ones lack fields with defaults."""
         return cls(**{**{k: v for k, v in content.items() if k != "verdict"}, "controls": tuple(content["controls"])})
 
     def to_json(self) -> Json:
@@ -103,12 +103,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What was predicted of a full-size run, by a toy or by a paper: a result either way, and never a defect.
+    """A prediction of a full-size run, by a toy or by a paper: a result either way, and never a defect.
 
     rule        "sign": the interval lies on that side of zero which `predicted` lies on.  "size": it holds `predicted`,
                 give or take `slack`, and is narrower than it.  "none": it lies within `slack` of zero.  "beyond": it
-                lies farther than `slack` from zero, on the side of `predicted`.  "not less": it lies above zero less
-                `slack`.  "unpredicted": nobody predicted anything, and nothing is judged; it bears on no claim.
+                lies farther than `slack` from zero, on the side of `predicted`.  "not less": it lies above
+                -`slack`.  "unpredicted": nobody predicted anything, and nothing is judged; it bears on no claim.
     measured    a mean over paired seeds, its standard error, and `tolerance`, the half-width of its interval
     controls    intervals (mean, half-width) of which the prediction is known to be wrong, such as vanilla against its
                 twin for an effect; none where nothing can be compared.  Where the rule agrees with one of them, or
@@ -138,7 +138,7 @@ class Expectation:
         return cls(**numbers, controls=wrong, **about)
 
     def usage(self, predicted: float) -> float:
-        """Distance to `predicted` in half-widths; 0 where nothing is predicted."""
+        """Return the distance to `predicted` in half-widths; 0 where nothing is predicted."""
         if self.rule == "unpredicted":
             return 0.0
         if self.tolerance == 0:
@@ -147,12 +147,12 @@ class Expectation:
 
     @property
     def half_width(self) -> float:
-        """Of its interval."""
+        """The half-width of its interval."""
         return self.tolerance
 
     @property
     def by_slack_alone(self) -> bool:
-        """Whether it agrees although its interval excludes the prediction."""
+        """True if it agrees although its interval excludes the prediction."""
         outside = self.slack > 0 and abs(self.measured - self.predicted) > self.half_width
         return self.rule in ("size", "none") and outside and self.verdict == "agrees"
 
@@ -197,7 +197,7 @@ class Expectation:
         return cls(**plain)
 
     def to_json(self) -> Json:
-        """Numbers that are none, of trainings that diverged, are null."""
+        """Return its fields; numbers that are none, of trainings that diverged, are null."""
         plain = {f.name: _json(getattr(self, f.name)) for f in fields(self)}
         return {**plain, "controls": [[_json(x) for x in c] for c in self.controls], "verdict": self.verdict}
 
@@ -214,12 +214,12 @@ Judgement = Check | Expectation
 
 
 def judgement(content: Json) -> Judgement:
-    """A check or an expectation of a summary.json."""
+    """Return a check or an expectation of a summary.json."""
     return Expectation.from_json(content) if "rule" in content else Check.from_json(content)
 
 
 def undecided(check: Judgement) -> Judgement:
-    """The same in a profile that can decide nothing: what theory forbids stays forbidden, what was expected is open."""
+    """Return a judgement as in a profile that decides nothing: what theory forbids stays so, expectations are open."""
     return replace(check, decided=False) if isinstance(check, Expectation) else check
 
 
@@ -227,8 +227,9 @@ RANKING: tuple[Verdict, ...] = ("unpredicted", "pass", "agrees", "undecided", "i
 
 
 def worst(checks: Sequence[Judgement]) -> Verdict:
-    """fail if any check failed, else contradicts if any expectation was not met, and so on down to pass and, where
-    nobody predicted anything, unpredicted.
+    """Return fail if any check failed, else contradicts if any expectation was not met, and so on down.
+
+    The last are pass and, where nobody predicted anything, unpredicted.
 
     Nothing compared is inconclusive.
     """
@@ -236,7 +237,7 @@ def worst(checks: Sequence[Judgement]) -> Verdict:
 
 
 def by_group(checks: Sequence[Judgement]) -> dict[str, list[Judgement]]:
-    """The checks of each group, tightest first: the one with the worst verdict that uses most of its tolerance."""
+    """Return each group's checks, tightest first: the one with the worst verdict that uses most of its tolerance."""
     groups: dict[str, list[Judgement]] = {}
     for check in checks:
         groups.setdefault(check.group, []).append(check)
@@ -246,6 +247,6 @@ def by_group(checks: Sequence[Judgement]) -> dict[str, list[Judgement]]:
 
 
 def by_quantity(checks: Sequence[Judgement]) -> dict[str, dict[str, list[Judgement]]]:
-    """The groups of each quantity, as `by_group` makes them."""
+    """Return the groups of each quantity, as `by_group` makes them."""
     quantities = dict.fromkeys(check.quantity for check in checks)
     return {quantity: by_group([check for check in checks if check.quantity == quantity]) for quantity in quantities}

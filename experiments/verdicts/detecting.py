@@ -1,4 +1,4 @@
-"""What a finished run could have told from nothing, by the spread of its own seeds."""
+"""The smallest effect that a finished run could have detected, by the spread of its own seeds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from experiments.verdicts.checks import Expectation, Judgement
 
 @dataclass(frozen=True)
 class Detected:
-    """Of the quantity that most of a run's expectations are about.
+    """The detection limit for the quantity that most of a run's expectations are about.
 
     Args:
-        size: the median half-width of its intervals, family-wise where the experiment has them so; a mean nearer to
-            zero than this is not told from nothing by half of them.
+        size: the median half-width of its intervals, family-wise where the experiment has them so; half of them do not
+            detect a mean nearer to zero than this.
         count: how many intervals that are.
         quantity: what was measured, with its unit.
     """
@@ -33,7 +33,7 @@ class Detected:
 
 
 def detected(checks: Sequence[Judgement]) -> Detected | None:
-    """Return what the intervals of a run's expectations could tell from nothing; None where it has none."""
+    """Return what the intervals of a run's expectations could detect; None where it has none."""
     widths: dict[str, list[float]] = {}
     for check in checks:
         if isinstance(check, Expectation) and check.half_width > 0 and math.isfinite(check.half_width):

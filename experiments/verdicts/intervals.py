@@ -20,24 +20,25 @@ class Interval:
     half_width: float
 
     def root(self) -> Interval:
-        """Of a mean square's root, to first order."""
+        """Return the interval of a mean square's root, to first order."""
         mean = math.sqrt(self.mean)
         return Interval(mean, self.stderr / 2 / mean, self.half_width / 2 / mean)
 
     def widened(self, stderr: float, times: float) -> Interval:
-        """Against a number that is itself sampled: by `times` its standard error."""
+        """Return the interval against a number that is itself sampled: wider by `times` that number's standard error.
+        """
         return Interval(self.mean, math.hypot(self.stderr, stderr), self.half_width + times * stderr)
 
 
 def quantile(probability: float, freedom: int) -> float:
-    """Of Student's t with so many degrees of freedom."""
+    """Return a quantile of Student's t with so many degrees of freedom."""
     from scipy.special import stdtrit  # scipy.stats asks the same, and takes a hundred times as long
 
     return float(stdtrit(freedom, probability))
 
 
 def t_interval(values: Sequence[float], family: int = 1) -> Interval:
-    """Student's t interval for the mean of one value per seed.
+    """Return Student's t interval for the mean of one value per seed.
 
     `family` is how many such intervals are judged together: each is widened (Bonferroni) so that all hold at once with
     probability 95 %.  Raises ValueError for fewer than two seeds, which have no spread.
@@ -50,9 +51,9 @@ def t_interval(values: Sequence[float], family: int = 1) -> Interval:
 
 @lru_cache(maxsize=4096)
 def share_interval(successes: int, trials: int, method: Literal["wilson", "exact"] = "wilson") -> tuple[float, float]:
-    """A 95 % interval for a probability, of which so many trials out of so many are known to have succeeded.
+    """Return a 95 % interval for a probability, from the number of successes and of trials.
 
-    Wilson's, which has its level on the average; or the exact one, Clopper and Pearson's, which always has it.
+    It is Wilson's, which has its level on the average; or the exact one, Clopper and Pearson's, which always has it.
     """
     from scipy.stats import binomtest
 
@@ -61,7 +62,7 @@ def share_interval(successes: int, trials: int, method: Literal["wilson", "exact
 
 
 def against_baseline(baseline: Sequence[float], arms: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
-    """Each arm's mean paired difference to the baseline, with intervals that hold for all arms at once at 95 %.
+    """Return each arm's mean paired difference to the baseline, with intervals that hold for all arms at once at 95 %.
 
     baseline, and each of the arms: one value per seed, the same seeds in the same order.  The errors are
     `paired_differences`', of which these are as many as there are arms.  Raises ValueError for fewer than two seeds.
@@ -73,7 +74,7 @@ def against_baseline(baseline: Sequence[float], arms: Mapping[str, Sequence[floa
 def paired_differences(
     arms: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], Interval]:
-    """The mean paired difference of each (arm, other), with intervals that hold for all pairs at once at 95 %.
+    """Return the mean paired difference of each (arm, other), with intervals that hold for all pairs at once at 95 %.
 
     arms    one value per seed, the same seeds in the same order
 
@@ -94,7 +95,7 @@ def _contrasts(values: Sequence[Sequence[float]], pairs: Sequence[tuple[int, int
 
 
 def contrast(cases: Sequence[Sequence[float]], weights: Sequence[float], family: int = 1) -> Interval:
-    """sum_c weights_c mean_c, where the weights sum to zero, such as the slope of a straight line.
+    """Return sum_c weights_c mean_c, where the weights sum to zero, such as the slope of a straight line.
 
     cases: of each, one value per seed, the same seeds in the same order.  Model and Bonferroni as in
     `paired_differences`; of two cases it is the t interval of their paired difference.

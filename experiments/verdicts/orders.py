@@ -18,7 +18,7 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of all pairs, how many stand in the same order at the levels, in the opposite one, or at one level."""
+    """The numbers of pairs that stand in the same order at the levels, in the opposite one, or at one level."""
 
     concordant: int
     discordant: int
@@ -26,12 +26,12 @@ class Agreement:
 
     @property
     def balance(self) -> int:
-        """Kendall's S: concordant less discordant pairs."""
+        """Kendall's S: concordant minus discordant pairs."""
         return self.concordant - self.discordant
 
     @property
     def share(self) -> float | None:
-        """Of concordant pairs among those that are not tied; None without any."""
+        """The share of concordant pairs among those that are not tied; None without any."""
         untied = self.concordant + self.discordant
         return self.concordant / untied if untied else None
 
@@ -50,7 +50,7 @@ _State = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
 
 
 def null_balances(levels: Mapping[str, int], pairs: Pairs) -> dict[int, float]:
-    """The exact distribution of `balance` if the levels are dealt out at random among the things that the pairs name.
+    """Return the exact distribution of `balance` if levels are dealt out at random among the things that pairs name.
 
     They are dealt one after the other.  Of what was dealt, only the levels of things matter that have pairs with things
     still to come; those with most pairs come first, so that these stay few.
@@ -82,7 +82,7 @@ def null_balances(levels: Mapping[str, int], pairs: Pairs) -> dict[int, float]:
 
 
 def convolved(distributions: Iterable[Mapping[int, float]]) -> dict[int, float]:
-    """Of the sum of independent whole numbers."""
+    """Return the distribution of the sum of independent whole numbers."""
     total: dict[int, float] = {0: 1.0}
     for distribution in distributions:
         terms: dict[int, float] = {}
@@ -94,12 +94,12 @@ def convolved(distributions: Iterable[Mapping[int, float]]) -> dict[int, float]:
 
 
 def tail(distribution: Mapping[int, float], least: int) -> float:
-    """The probability of `least` or more."""
+    """Return the probability of `least` or more."""
     return sum(p for value, p in distribution.items() if value >= least)
 
 
 def widest_by_chance(distribution: Mapping[int, float], level: float) -> int:
-    """The least w such that values beyond w on either side have a probability of at most `level` together."""
+    """Return the least w such that values beyond w on either side have a probability of at most `level` together."""
     mirrored = {-value: p for value, p in distribution.items()}
     most = max(map(abs, distribution), default=0)
     return next(w for w in range(most + 1) if tail(distribution, w + 1) + tail(mirrored, w + 1) <= level)

@@ -1,4 +1,4 @@
-"""Checks and expectations in words: what was asked, what came out, and whether a slack had to help."""
+"""Checks and expectations in words: the question, the outcome, and whether a slack had to help."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ SLACK_ALONE = "By slack alone: the interval excludes what is predicted, and only
 
 
 def predicted(check: Judgement) -> str:
-    """With its relation: "= 0.25", "<= 3.9", "> 0" where only a sign is predicted, "no sign" where that is open.
+    """Return a prediction with its relation: "= 0.25", "<= 3.9", "> 0" for a sign alone, "no sign" where that is open.
+
+    It is "nothing" where nobody predicted anything.
 
     "nothing" where nobody predicted anything.
     """
@@ -29,7 +31,7 @@ def predicted(check: Judgement) -> str:
 
 
 def slack(check: Judgement) -> str:
-    """What was fixed beforehand; "" where the interval decides alone."""
+    """Return the slack that was fixed beforehand; "" where the interval decides alone."""
     if not check.slack:
         return ""
     one_sided = not isinstance(check, Expectation) and check.above is not None and check.above < check.slack
@@ -37,7 +39,7 @@ def slack(check: Judgement) -> str:
 
 
 def measured(check: Judgement) -> str:
-    """With the half-width of its interval, where it has one."""
+    """Return a measurement with the half-width of its interval, where it has one."""
     if not math.isfinite(check.measured):
         return "none"
     return f"{check.measured:.4g}" + (f" +- {check.half_width:.2g}" if check.half_width else "")
@@ -48,14 +50,14 @@ def verdict(word: Verdict) -> str:
 
 
 def verdict_of_group(checks: Sequence[Judgement]) -> str:
-    """The worst, which stands first, and how many of them only the slack holds."""
+    """Return the worst verdict, which stands first, and how many checks only the slack holds."""
     only = sum(check.by_slack_alone for check in checks)
     count = f" {only} of {len(checks)}" if len(checks) > 1 else ""
     return verdict(checks[0].verdict) + (f",{count} by slack alone" if only else "")
 
 
 def sentence(check: Judgement) -> str:
-    """What was asked and what came out."""
+    """Return the statement of a check and its outcome."""
     within = f"within the slack of {check.slack:.2g}, though the interval excludes it"
     remark = f" ({within})" if check.by_slack_alone else ""
     quantity = f" [{check.quantity}]" if check.quantity else ""
