@@ -1,4 +1,4 @@
-"""Where theory and testbed meet: experiments, the claims ledger, the site and the command line.
+"""The meeting place of theory and testbed: experiments, the claims ledger, the site and the command line.
 
     experiments.run("skipv1-gap", "smoke")                      predict, measure, compare and draw
     experiments.train("llama-2m", "resformer", steps=200)       one model; `icl.load(....folder)` reads it back
@@ -6,7 +6,7 @@
     experiments.verify("skipv1.gap")                            run its checks, and those of what it rests on
     experiments.write_report(Path("runs"))                      the site, from finished runs and committed results
 
-What stands here is imported when it is first used.
+Each name is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -74,5 +74,5 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that
 
 
 def __dir__() -> list[str]:
-    """What is meant to be used, and nothing that happens to be loaded."""
+    """List the public names, whether or not they are loaded yet."""
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

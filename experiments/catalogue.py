@@ -5,7 +5,7 @@ A paper's room in `experiments`, or the package that an entry point of the group
 EXPERIMENT, or a package of the room whose module `experiment` does, or, where it is a question to the campaign, a
 module of `questions/`.  `across` is a room too.  Adding to either is adding a file.
 
-Which module of ours holds what is remembered (`experiments.store.names`): a claim or an experiment that is asked for by
+Which module of ours holds what is remembered (`experiments.store.names`): a claim or an experiment that is requested by
 name is loaded alone.
 
 Of an installed paper whose claims or experiments cannot be loaded, or whose claims have ids that are taken, nothing is
@@ -157,7 +157,7 @@ def all_experiments() -> MutableMapping[str, Experiment]:
 
 
 class About(NamedTuple):
-    """What is known of an experiment before it is loaded.
+    """The known facts about an experiment before it is loaded.
 
     Args:
         module: that exports it.

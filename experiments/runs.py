@@ -31,7 +31,7 @@ def run(
 
     seeds    how many; by default the profile's
     device   of full-size models: cpu, cuda, or auto (a GPU where the profile wants one)
-    jobs     trainings at a time; 0: one a core, or what a GPU takes
+    jobs     trainings at a time; 0: one per core, or what a GPU takes
     minutes  stop then; the same call resumes with the trainings that are left
     data     a folder of prepared text, in place of the standard library's source
     on       here, or ray: a cluster (`experiments.store.cluster`)

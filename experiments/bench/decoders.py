@@ -134,8 +134,10 @@ def architecture(width: int, layers: int) -> Architecture:
 
 
 def decoders(width: int, layers: int) -> Json:
-    """Seconds a training step of one decoder, data included, compiling not; the sides are compared after a few steps
-    from equal weights."""
+    """Return seconds per training step of one decoder, data included, compiling not.
+
+    The sides are compared after a few steps from equal weights.
+    """
     config = architecture(width, layers)
 
     def models() -> list[Decoder]:

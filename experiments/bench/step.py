@@ -34,9 +34,7 @@ TIMED = 5  # steps a turn
 
 
 def bench_step(options: argparse.Namespace) -> int:
-    """Run, print and write; return 1 if a fast path gives another answer.  Results of the same that --out holds are
-    kept.
-    """
+    """Run, print and write; return 1 if a fast path gives another answer.  What --out holds of the same is kept."""
     from experiments.training.device import check_at_least_one, chosen_device
     from icl.recipe import Recipe
     from theory.plans.names import model

@@ -46,7 +46,7 @@ class Pool:
     def train(self, missing: Sequence[Arm], label: str, there: Mapping[Arm, Json]) -> dict[Arm, Json]:
         """Train what `finished` lacks; return the records of those that end before the slot's deadline.
 
-        How long it takes is said before, if it is long.
+        The time that it takes is printed before, if it is long.
 
         Args:
             missing: what is trained.

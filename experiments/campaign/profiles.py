@@ -41,7 +41,7 @@ def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str,
         groups: what the campaign trains for it.
         seeds: of each.
         seconds: on two cores, of all of it.
-        detects: what so many seeds can tell from nothing.
+        detects: the effect that so many seeds can detect.
         few: groups of the profiles that show that it runs, of one arm each.
     """
     until = SMOKE.lengths[0]

@@ -37,7 +37,7 @@ WHOSE = {"paper": "the paper", "toy": "the toy"}
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A prediction for what is measured of `arm` less that of `against`.
+    """A prediction for what is measured of `arm` minus that of `against`.
 
     Args:
         by: whose it is, see WHOSE.
@@ -45,7 +45,7 @@ class Pair:
         arm: that is compared.
         against: another arm; for vanilla stands the mean of two.  Empty: the arm's own is held against zero.
         sign: -1 if the arm's is lower, 1 if it is higher.
-        place: where it is said.
+        place: where it is stated.
         claim: the ledger entry on which it bears.
         nats: the difference, where one is printed.
     """

@@ -18,7 +18,7 @@ STAND_INS = {
 
 
 def spell(text: str) -> str:
-    """Return text in ASCII: a sign by its stand-in, a letter by its code, so that names stay told apart."""
+    """Return text in ASCII: a sign by its stand-in, a letter by its code, so that names stay distinct."""
     return "".join(map(_spell, text))
 
 

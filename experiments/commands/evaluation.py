@@ -4,7 +4,7 @@ Losses are means over sequences, all of one length, with the standard error of t
 in-context score is the mean loss over the last tenth of the positions minus that over the second tenth (Olsson et al.,
 2022, compare the 500th token with the 50th), negative where a model gets better within a sequence.
 
-Models that are asked about the very same tokens are compared with the first of them, sequence by sequence: what makes a
+Models that predict the very same tokens are compared with the first of them, sequence by sequence: what makes a
 sequence hard for all of them drops out.
 """
 

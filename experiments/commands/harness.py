@@ -108,7 +108,7 @@ def evaluate_tasks(
 
 
 def _files(folder: Path, weights: Sequence[Path]) -> list[Path]:
-    """Return the files that decide how a model answers, or what is asked: weights, and the small files beside them."""
+    """Return the files that decide how a model answers, or the questions: weights, and the small files beside them."""
     small = (path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".yaml", ".yml", ".jsonl", ".py"))
     mine = {"summary.json", "metrics.jsonl"}
     return [*weights, *(path for path in small if path.is_file() and path.name not in mine)]

@@ -28,7 +28,7 @@ class Panel:
     """One pair of axes.
 
     values      of a family's result, with `mean` and perhaps `stderr`
-    x           LAYER or STATE: a number a layer; else the axis' label, of one layer's list
+    x           LAYER or STATE: a number per layer; else the axis' label, of one layer's list
     at          which layer's list: 0 is the first, -1 the last
     uniform     what uniform attention to the past would give: a number, or a list over x
     """

@@ -19,8 +19,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 def curves(d: int, n: int, sigma: float, pairs: Sequence[int] | None = None) -> dict[str, list[float | None]]:
-    """Return losses E ||y - prediction||^2 after 0 .. n pairs (`theory.prompts.regression`); None where one is
-    infinite.
+    """Return losses E ||y - prediction||^2 after 0 .. n pairs (`theory.prompts.regression`); None where infinite.
 
     pairs   after so many, in place of all: each takes a good part of a second
     """

@@ -1,7 +1,7 @@
-"""Ask how many meanings a layer tells apart, by heads, gates and width: the paper's "hot girl drinks hot water".
+"""Count the meanings that a layer distinguishes, by heads, gates and width: the paper's "hot girl drinks hot water".
 
 A noun is to be given the meaning of its pair with the adjective before it.  Every pair has a meaning of its own, and
-all are orthonormal, so a layer's error counts the meanings that it cannot tell apart (`theory.dva.meanings`).  One
+all are orthonormal, so a layer's error counts the meanings that it cannot distinguish (`theory.dva.meanings`).  One
 layer of attention without a feed-forward is trained: with one ordinary head, with two of half the width, with one
 dynamic head, and with one head whose output a linear gate scales.
 """

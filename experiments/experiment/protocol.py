@@ -33,7 +33,7 @@ class Profile:
     config       a frozen dataclass, saved with the result
     seeds        how many; they are 0 .. seeds-1.  0: nothing is random, and --seeds has no effect
     seconds      expected time on two cores
-    detects      the smallest effect that the profile can tell from none, in words; None: none at all.  It shows that
+    detects      the smallest effect that the profile can detect, in words; None: none at all.  It shows that
                  everything runs: what theory forbids fails there too, but what was only expected gets no verdict
     grows        its folder keeps one name and gathers finished trainings over several sittings, on other machines and
                  by later versions of the source too; figure and verdicts are recomputed each time
@@ -57,8 +57,9 @@ class Profile:
 
 @runtime_checkable
 class Experiment(Protocol):
-    """An experiment, as its module exports it under EXPERIMENT.  Torch, scipy and matplotlib are imported inside
-    functions.
+    """An experiment, which its module exports as EXPERIMENT.
+
+    Torch, scipy and matplotlib are imported inside functions.
 
     kind     theory: on toys; scale: on full-size models
     caption  what the figure shows, panel by panel, and what its intervals are, to be read without anything beside it

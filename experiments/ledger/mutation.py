@@ -156,7 +156,7 @@ def mutate(entry: Entry, desk: Desk | None = None) -> Json:
 
 
 def mutate_source(entry: Entry, desk: Desk | None = None) -> Json:
-    """Return the same for the source of all functions in the entry's proving module; {"fates": {}} without a proof.
+    """Return {"fates": Fates} for altered source of all functions in an entry's proving module; {} without a proof.
 
     A proof that is a function among claims, beside checks and what they are made of, is altered alone.
     """

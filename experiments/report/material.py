@@ -189,7 +189,7 @@ def check_finished(out: Path) -> None:
 
 
 def none_finished(out: Path) -> str:
-    """Return what is said of a folder without a finished experiment, in which there may be trainings."""
+    """Return the message for a folder without a finished experiment, in which there may be trainings."""
     trainings = " (trainings are shown by `crosslayer evaluate`)" if (out / "train").is_dir() else ""
     return f"no finished experiment below {out}{trainings}"
 

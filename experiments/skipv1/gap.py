@@ -337,7 +337,7 @@ def _compare_ranks(sizes: Json, exact: Json, trained: Json) -> Iterator[Check]:
 
 
 def _paired_gaps(trained: Json, size: str, rank: int) -> list[float]:
-    """Return SkipV1Former's explained signal less MHA's, seed by seed."""
+    """Return SkipV1Former's explained signal minus MHA's, seed by seed."""
     skip, mha = (trained[point_key(size, toy, rank)] for toy in ("skipv1", "mha"))
     return [s - m for s, m in zip(skip, mha, strict=True)]
 
@@ -423,7 +423,7 @@ def _draw_gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 
 def _draw_deviations(axis: Axes, shown: str, numbers: Json, measurement: Json) -> None:
-    """Draw measured less predicted, in per cent of the prediction, with what a wrong prediction would look like."""
+    """Draw measured minus predicted, in per cent of the prediction, with what a wrong prediction would look like."""
     d = numbers["d"]
     axis.axhspan(-100 * TRAINED_SLACK, 100 * TRAINED_SLACK, color="#ececec", zorder=0, label="allowed slack")
     for level in (-100 * ALTERED, 100 * ALTERED):

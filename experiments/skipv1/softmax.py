@@ -64,7 +64,7 @@ class Sweep:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The sweeps to train, and the tasks that theory is asked about.
+    """The sweeps to train, and the tasks for which theory predicts.
 
     Attributes:
         curves: For each d, the prompts' lengths of a curve.
@@ -291,7 +291,7 @@ def _over_logits(size: Setting) -> Json:
 
 
 def _train(stack: tuple[Sweep, str], desk: Desk, *, seeds: int, held_out: int) -> Json:
-    """Train both arms of a kind; the share that each explains on held-out prompts, one number a seed."""
+    """Train both arms of a kind; the share that each explains on held-out prompts, one number per seed."""
     from icl.toys.training import toy_recipe
 
     (sweep, kind), size = stack, stack[0].size

@@ -54,7 +54,7 @@ class Advance(Protocol):
 def progress(label: str, total: float) -> Iterator[Advance]:
     """`with progress("training", steps) as at: at(step, "loss 3.1")`, with `done` counted from the very beginning.
 
-    The first call says where the job starts, 0 or where it is resumed; the time left is told from the speed since.
+    The first call says where the job starts, 0 or where it is resumed; the time left is estimated from the speed since.
     """
     shown = ""
 

@@ -46,7 +46,7 @@ def slot_for(
 ) -> Slot:
     """Return the machine time for some experiments, checked.
 
-    device   cpu, cuda, or auto: a GPU where a profile wants one; torch is asked for it only then
+    device   cpu, cuda, or auto: a GPU where a profile wants one; torch looks for it only then
     minutes  until all of it is over
     on       here, or ray: a cluster, whose nodes have the device
 

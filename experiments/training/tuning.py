@@ -132,7 +132,7 @@ def untuned(measurement: Json) -> dict[str, str]:
 
 
 def by_reason(found: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the arms of `untuned` by what is said of them, those of one place together."""
+    """Return the arms of `untuned` by their reasons, those of one place together."""
     places: dict[str, dict[str, list[str]]] = {}
     for name, why in found.items():
         place, _, arm = name.rpartition(", ")

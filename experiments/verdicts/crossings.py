@@ -24,7 +24,7 @@ def crossing(shares: Mapping[int, float], reached: float) -> Crossing:
 
     Args:
         shares: By size, the smallest first.  Between two sizes a share is a straight line in the logarithm of the size.
-        reached: The share that is asked for.
+        reached: The share to be reached.
     """
     (first, share), *_ = shares.items()
     if share >= reached:

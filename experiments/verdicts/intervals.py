@@ -25,8 +25,7 @@ class Interval:
         return Interval(mean, self.stderr / 2 / mean, self.half_width / 2 / mean)
 
     def widened(self, stderr: float, times: float) -> Interval:
-        """Return the interval against a number that is itself sampled: wider by `times` that number's standard error.
-        """
+        """Return the interval against a number that is itself sampled: wider by `times` the number's standard error."""
         return Interval(self.mean, math.hypot(self.stderr, stderr), self.half_width + times * stderr)
 
 

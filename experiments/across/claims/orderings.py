@@ -204,7 +204,7 @@ def _counts(counts: Callable[[Mapping[str, int], tuple[str, str]], bool]) -> tup
     wrong="no contradiction",
 )
 def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
-    """The variants whose sign against vanilla is not the toy's, and those that the toy cannot tell from vanilla."""
+    """Compare variants whose sign against vanilla is not the toy's, and those for which the toy sees no difference."""
     prediction, _ = _prediction_and_figures()
     wrong, tied = set(), set()
     for r in reported():

@@ -33,7 +33,7 @@ class Config:
     """The trainings of a ladder and their sizes.
 
     Attributes:
-        task: at which everything is asked.
+        task: at which everything is measured.
         further: more tasks, at which vanilla, its twin and `few` are led up the ladder, from half of the seeds.
         arms: variants beside vanilla and its twin.
         climbs: seeds of what is reached; each is the best of `starts` on the first rung.

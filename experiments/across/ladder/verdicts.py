@@ -35,7 +35,7 @@ def _part(measurement: Json, rung: str, factor: int = 1) -> Json:
 
 
 def found(measurement: Json, rung: str, factor: int = 1) -> dict[str, list[float]]:
-    """Return what single trainings explain after the longer training: every arm's shares, one a seed."""
+    """Return what single trainings explain after the longer training: every arm's shares, one per seed."""
     return {arm: _numbers(both[-1]) for arm, both in _part(measurement, rung, factor)["share"].items()}
 
 

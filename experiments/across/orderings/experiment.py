@@ -2,8 +2,8 @@
 
 Seed claims: the orderings of variants in ResFormer, sections 3.5 and 4.2 to 4.8, and SkipV1Former, section 6 and
 appendices B and C.  The toy is that of SkipV1Former's appendix A, which explains the gain of SkipV1Former; here it is
-asked for every other variant that it can speak of (`theory.toy.value_maps`, `theory.toy.raw_keys`), before it is held
-against what the papers print of full-size models (`experiments.across.printed`).
+computed for every other variant that it can speak of (`theory.toy.value_maps`, `theory.toy.raw_keys`), before it is
+held against what the papers print of full-size models (`experiments.across.printed`).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def toy_levels(prediction: Json) -> dict[str, int]:
 
 
 def order_expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
-    """Yield concordant less discordant pairs, for each paper and both, beside the exact permutation distribution.
+    """Yield concordant minus discordant pairs, for each paper and both, beside the exact permutation distribution.
 
     And for both without the gains that the toy was made to explain: SkipV1Former's and ResFormer's over vanilla.
     """

@@ -84,7 +84,7 @@ class Design(Signs):
     assumes = "that signs which papers give for their sizes, with AdamW and without QK-norm, hold here"
 
     def pairs(self, config: Config) -> Sequence[Pair]:  # noqa: ARG002
-        """Return the papers' signs, which are asked for under every condition; of combinations nobody predicts any."""
+        """Return the papers' signs, which are tested under every condition; of combinations nobody predicts any."""
         nats = round(ABLATION[BLOCK] - ABLATION[VANILLA], 6)
         block = Pair(by="paper", arm=BLOCK, against=VANILLA, sign=-1, place=PLACE, claim=LOSSES, nats=nats)
         return [*by_the_papers(SKIPS), block]

@@ -85,7 +85,7 @@ class Induction(Question):
         }
 
     def probed(self, probes: Json) -> Json:
-        """Return scores of the best head of any layer: of induction on the text, less uniform attention's; and others.
+        """Return scores of the best head of any layer: of induction on the text, minus uniform attention's; and others.
 
         On random tokens (`random`) models of this size have not learned induction by 10 tokens per parameter.
         """

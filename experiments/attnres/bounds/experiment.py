@@ -6,7 +6,7 @@ put out (`theory.attnres.sublayers`, `.quartic`, `.typical`), and those bounds a
 that ascents have made as bad as they get.  What a trained network does none of them says; that is measured.
 
 The exponents of trained networks depend on how they are trained, and these settings were not the first.  All that was
-run, of the largest read's power less PreNorm's, family-wise 95 %:
+run, of the largest read's power minus PreNorm's, family-wise 95 %:
     2 to 8 layers, 100 steps     Full -0.97 +- 0.64, blocks of 4 -0.81 +- 0.64: `cpu`, as committed; with earlier
                                  code -0.96 and -0.80 +- 0.71, -0.98 and -0.82 +- 0.63, -1.04 and -0.84 +- 0.56
     2 to 8 layers, 150 steps     Full -0.82 +- 0.74; blocks undecided
@@ -369,7 +369,7 @@ def within_bound(name: str, *, group: str, kind: str, statement: str, largest: f
 
 
 def exponents(prediction: Json, measurement: Json) -> Iterator[Expectation]:
-    """Yield, of trained networks, the largest read as a power of the number of layers, less PreNorm's."""
+    """Yield, of trained networks, the largest read as a power of the number of layers, minus PreNorm's."""
     values = {rule: slopes(prediction, measurement, rule) for rule in (*TRAINED, TWIN)}
     intervals = against_baseline(values.pop(BASELINE), values)
     twin = intervals.pop(TWIN)

@@ -6,9 +6,9 @@ trained toys theory says which are bounded (`theory.attnres.bounds`, `theory.att
 measured, with norms added one at a time.
 
 A training that diverged has no reads.  Exponents are of the seeds in which neither training of a pair did, which takes
-the largest reads away; how many these are is said beside.  At the deepest toys it is asked only which ones diverge.  A
-norm before the head stands behind all reads and bounds none of them, but it keeps the loss from growing with them; so
-it has networks of its own, beside those whose sublayers alone have norms.
+the largest reads away; their number is reported.  The deepest toys only show which ones diverge.  A norm before the
+head stands behind all reads and bounds none of them, but it keeps the loss from growing with them; so it has networks
+of its own, beside those whose sublayers alone have norms.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def without(name: str) -> str:
 
 
 def exponent_expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
-    """Yield the largest read as a power of the number of layers, with norms before sublayers less without."""
+    """Yield the largest read as a power of the number of layers, with norms before sublayers minus without."""
     pairs = {
         **{(name, without(name)): NORMS for name in NETWORKS if NETWORKS[name].normed},
         **{(name, BASELINE): BOUNDED for name in prediction["bounded"]},
@@ -265,7 +265,7 @@ def exponent_expectations(prediction: Json, measurement: Json) -> Iterator[Expec
 
 
 def divergence_expectations(depth: int, measurement: Json) -> Iterator[Expectation]:
-    """Yield, of the deepest toys, the seeds in which fewer trainings diverge, less those in which more do.
+    """Yield, of the deepest toys, the seeds in which fewer trainings diverge, minus those in which more do.
 
     By chance either sign would be as likely.
     """

@@ -104,7 +104,7 @@ def _evidence(claim: Claim) -> str:
 
 
 def _letter(room: Room, claims: list[Claim]) -> str:
-    """Return the same as plain text."""
+    """Return the errata as plain text."""
     assert room.paper
     head = [
         f"Errata of {room.name}",

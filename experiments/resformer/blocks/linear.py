@@ -152,7 +152,7 @@ def swapped(toys: StackedToys, i: int) -> float:
 
 
 def distance_over_theory(toys: StackedToys, i: int) -> float:
-    """Return the mean square of cross-layer attention less its block form on prompts, over the closed form."""
+    """Return the mean square of cross-layer attention minus its block form on prompts, over the closed form."""
     import torch
 
     from icl.prompts import HELD_OUT_STREAM, Generator

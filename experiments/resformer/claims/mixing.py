@@ -64,9 +64,7 @@ EQN_6 = Claim(
     kind="exact",
 )
 def rows_sum(each: Fraction) -> Conditions:
-    """Check Eqn. (5), 1/n of all layers' values; and Eqn. (6), `each` of layer n's and as much of a token's own earlier
-    ones.
-    """
+    """Check Eqn. (5), 1/n of all layers; and Eqn. (6), `each` of layer n and of a token's own earlier values."""
     for n in (2, 3, 4):
         naive, mean = (
             weights_on_tokens(resolve(name, Shape(4, 1)), n) for name in ("identity-mapping", "resformer-all")

@@ -166,7 +166,7 @@ class SkipV1W0:
 
 
 def _identity_floor(c: float, d: int, n: int, products: int) -> float:
-    """Return Lemma 1's floor of the loss around W0 = c I, less the zero loss at W0 = 0."""
+    """Return Lemma 1's floor of the loss around W0 = c I, minus the zero loss at W0 = 0."""
     return c**2 * float(few_terms.identity_floor(d, n, products))
 
 

@@ -114,7 +114,7 @@ RANK_ARGUMENT.check(
 
 
 def bound_holds(against: str) -> bool:
-    """The bound, less five standard errors, is at most the gap that `against` names.
+    """The bound, minus five standard errors, is at most the gap that `against` names.
 
     Proof that it is at most `gap_to_optimum`, in the terms of `theory.skipv1.gap`.  By its (1) and (2) MHA's loss is at
     least d^2 (1 - rho) + d sigma^2 + v ||T - lambda I||^2.  The first two terms are min L_skipv1(d), and the third is

@@ -294,7 +294,7 @@ def _regression(moments: Array, n: int) -> Fraction:
     kind="descent",
 )
 def descents_need_as_many(divisor: int) -> bool:
-    """Minimising over L_r and N_r: 2^k / `divisor` products reach the error of the best linear map, one less do not."""
+    """Minimising over L_r and N_r: 2^k / `divisor` products reach the best linear map's error, one fewer do not."""
     n = 2
     for d in (2, 3):
         products, best = composition.least_products(d) // divisor, 2 * d / (n * d + 2)

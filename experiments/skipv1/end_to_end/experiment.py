@@ -241,7 +241,7 @@ def _compare_bayes(trained: Trained) -> Check:
 
 
 def gaps(trained: Trained, variant: Variant, width: int) -> list[float]:
-    """Return SkipV1Former's explained share less MHA's, seed by seed."""
+    """Return SkipV1Former's explained share minus MHA's, seed by seed."""
     skip, mha = (trained.shares(variant, toy, width) for toy in ("skipv1", "mha"))
     return _differences(skip, mha)
 
@@ -251,7 +251,7 @@ def _differences(some: Sequence[float], others: Sequence[float]) -> list[float]:
 
 
 def _twin(values: Sequence[float]) -> list[Interval]:
-    """Return one architecture against itself with other prompts and weights: seed 0 less seed 1, 2 less 3, ...
+    """Return one architecture against itself with other prompts and weights: seed 0 minus seed 1, 2 minus 3, ...
 
     There is no interval of a single pair.
     """

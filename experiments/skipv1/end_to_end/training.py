@@ -104,7 +104,7 @@ class Trained:
     Attributes:
         size: Its key.
         numbers: What is predicted of it.
-        explained: Explained shares of all arms of all sizes, one number a seed.
+        explained: Explained shares of all arms of all sizes, one number per seed.
     """
 
     size: str
@@ -115,7 +115,7 @@ class Trained:
         return arm_key(self.size, *variant, toy, width)
 
     def shares(self, variant: Variant, toy: str, width: int) -> list[float]:
-        """Return an arm's explained shares, one number a seed."""
+        """Return an arm's explained shares, one number per seed."""
         shares: list[float] = self.explained[self.key(variant, toy, width)]
         return shares
 
@@ -223,7 +223,7 @@ def trainees_of(sweep: Sweep, seeds: int) -> Iterator[Trainee]:
 
 
 def lowest(trainees: Sequence[Trainee], losses: Sequence[float]) -> dict[str, list[int]]:
-    """Return by arm the trainees that count, one a seed.
+    """Return by arm the trainees that count, one per seed.
 
     Of those that differ in their learning rate alone, that is the one with the lowest loss; NaN is the highest.
     """

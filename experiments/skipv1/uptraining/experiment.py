@@ -202,7 +202,7 @@ def numbers(losses: Sequence[float | None]) -> list[float]:
 
 
 def first_losses(measurement: Json) -> dict[tuple[str, str], Interval]:
-    """Return all ways less `mean`, all at once, and vanilla's twin less vanilla."""
+    """Return all ways minus `mean`, all at once, and vanilla's twin minus vanilla."""
     losses = {way: numbers(values) for way, values in measurement["first"].items()}
     scratch = {name: numbers(measurement["scratch"][name]) for name in (BASELINE, TWIN)}
     ways = paired_differences(losses, [(way, "mean") for way in losses if way != "mean"])
@@ -212,8 +212,8 @@ def first_losses(measurement: Json) -> dict[tuple[str, str], Interval]:
 def at_the_end(measurement: Json) -> dict[tuple[str, str], Interval]:
     """Return two families of differences of last losses.
 
-    First all that is trained on less vanilla trained on, and less each other or vanilla before that.  Then what begins
-    with other weights, twins too.
+    First all that is trained on minus vanilla trained on, and minus each other or vanilla before that.  Then what
+    begins with other weights, twins too.
     """
     losses = {name: numbers(values) for name, values in measurement["loss"].items()}
     losses |= {name: numbers(measurement["scratch"][name]) for name in (BASELINE, SKIPV1)}
@@ -345,7 +345,7 @@ def _draw_distances(axis: Axes, prediction: Json, measurement: Json, ways: list[
 
 
 def _draw_first(axis: Axes, prediction: Json, measurement: Json, ways: list[str]) -> None:
-    """Draw first losses less vanilla's, way by way."""
+    """Draw first losses minus vanilla's, way by way."""
     vanilla = numbers(measurement["scratch"][BASELINE])
     for place, way in zip(range(len(ways), 0, -1), ways, strict=True):
         losses = numbers(measurement["first"][way])
@@ -424,7 +424,7 @@ def _say_what_lies_on_another(axis: Axes, middles: dict[str, Any]) -> None:
 
 
 def _draw_ends(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """Draw last losses less vanilla's trained on; below the line what the paper compares with training from scratch."""
+    """Draw last losses minus continued vanilla's; below the line what the paper compares with training from scratch."""
     differences, heads = at_the_end(measurement), heads_of(prediction)
     rows = [((name, CONTINUED), _words(name, heads, measurement)) for name in measurement["loss"] if name != CONTINUED]
     rows += [
