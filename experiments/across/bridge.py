@@ -126,7 +126,7 @@ class Config:
         return RecallSource(pairs=self.pairs, keys=size, values=size, form=form, held_out_prompts=held_out)
 
     def architecture(self, part: Part) -> Architecture:
-        """Two layers of two heads and norms, rotary positions, no feed-forward."""
+        """Return two layers of two heads and norms, with rotary positions and no feed-forward."""
         source, width = self.source(part), round(part.width * self.symbols)
         context, stem = source.tokens, Vectors(source.width)
         return Architecture(d_model=width, n_layers=2, n_heads=2, d_ff=0, context=context, stem=stem)
@@ -195,7 +195,7 @@ class Bridge:
         return list(dict.fromkeys(map(config.architecture, config.parts)))
 
     def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
-        """The user's variants beside the others: their verdicts are read beside known ones."""
+        """Return the configuration with a user's variants beside the others, whose verdicts are known."""
         return replace(config, own=own)
 
     def predict(self, config: Config) -> Json:
@@ -223,7 +223,7 @@ class Bridge:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        """All parts at once, so that workers share them evenly; those that are finished when time is up count."""
+        """Measure all parts at once, so workers share them evenly; those that are finished when time is up count."""
         steps = {part: _measured(part, config, seeds) for part in config.parts}
         answers: dict[Part, Any] = {part: next(step) for part, step in steps.items()}
         records = list[Json]()
@@ -244,7 +244,7 @@ class Bridge:
         return [row.judgement for row in rows(prediction, measurement) if row.arm != TWIN]
 
     def table(self, prediction: Json, measurement: Json) -> list[tuple[str, ...]]:
-        """Every arm and question, with its verdict and why."""
+        """Return a row for every arm and question, with its verdict and why."""
         return [COLUMNS, *(row.cells() for row in rows(prediction, measurement))]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
@@ -269,7 +269,7 @@ def own_map(shape: Shape) -> Plan:
 
 
 def _prediction(of: Plan, config: Config) -> Json | None:
-    """The sign of the gain by question, the worth in width, and the shares behind; None where the toy is silent."""
+    """Return the gain's sign by question, the worth in width, and the shares behind; None where the toy is silent."""
     from theory.toy.width import explained_share_at_width
     from theory.toy.worth import worth_at_width
 
@@ -390,7 +390,7 @@ class Row:
 
 
 def rows(prediction: Json, measurement: Json) -> list[Row]:
-    """Every arm but vanilla under every question whose trainings are finished."""
+    """Return rows of every arm but vanilla under every question whose trainings are finished."""
     keys = [key for key, part in measurement["parts"].items() if part["question"] in QUESTIONS]
     areas = [row for key in keys for row in _rows_of_areas(key, prediction, measurement)]
     return [*areas, *_rows_of_widths(prediction, measurement)]

@@ -15,7 +15,7 @@ NANOGPT_SEEDS = 0.004  # the larger of the standard deviations over seeds that a
 
 
 def _nanogpt() -> Iterator[Reported]:
-    """Differences alone, one run each; the noise of a difference of two runs that are not paired."""
+    """Yield differences alone, one run each, with the noise of a difference of two runs that are not paired."""
     width = 1.96 * 2**0.5 * NANOGPT_SEEDS
     gains = {"66M": -0.07, "131M": -0.07, "262M": -0.04, "524M": -0.03, "1.7B": -0.012}
     for tokens, nats in gains.items():
@@ -43,14 +43,16 @@ def _nanogpt() -> Iterator[Reported]:
 
 @cache
 def reported() -> tuple[Reported, ...]:
-    """All of them, by paper."""
+    """Return all printed comparisons, by paper."""
     modules = [f"experiments.{room.name}.printed" for room in rooms() if not room.foreign]
     theirs = [r for module in modules if find_spec(module) for r in import_module(module).printed()]
     return (*theirs, *_nanogpt())
 
 
 def report(variant: str, place: str, size: str) -> Reported:
-    """The one comparison with vanilla whose place and size begin so.  Raises ValueError if there is not just one."""
+    """Return the one comparison with vanilla whose place and size begin so.  Raises ValueError if there is not just
+    one.
+    """
     (found,) = (
         r
         for r in reported()

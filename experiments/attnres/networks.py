@@ -23,7 +23,7 @@ GATE = 60.0  # what a gate gets: silu is the identity there, to the last digit
 def growing(
     config: Architecture, plan: Plan, network: Extremal, query: float, factors: Sequence[float] = ()
 ) -> Decoder:
-    """`network` as a decoder in float64, for tokens all of which are 0; queries over depth of length `query`.
+    """Return `network` as a decoder in float64, for tokens all of which are 0; queries over depth of length `query`.
 
     config   LLaMA-like, with norm_eps 0; one head, as wide as the model
     factors  of a decoder without norms: the sublayers' norms as linear maps, attention only
@@ -93,7 +93,7 @@ def read_squares(config: Architecture, plan: Plan, seed: int, std: float, *, sca
 
 
 def descending(plan: Plan, n: int, weights: Tensor) -> Decoder:
-    """The linear-attention toy with the heads of gradient descent, in float64, tokens (x_t ; y_t) and (x ; 0).
+    """Return the linear-attention toy with gradient descent's heads, in float64, tokens (x_t ; y_t) and (x ; 0).
 
     weights: B_1, B_2, ... of `theory.attnres.toy`, (layers, d, d).  Layer l adds -B_l sum_t y_t x_t^T x to the y slot.
     """

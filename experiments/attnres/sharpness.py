@@ -69,7 +69,7 @@ def sharpness(weights: Weights, *, starts: int = 200, steps: int = 100, draws: i
 
 
 def attention_output(weights: AttentionWeights, tokens: int) -> Callable[[Tensor], Tensor]:
-    """(n, tokens * d) -> (n, d): the output where all heads see one token, or head h sees token h alone.
+    """Return (n, tokens * d) -> (n, d): the output where all heads see one token, or head h sees token h alone.
 
     Each token's part is brought to the length sqrt d.
     """
@@ -89,7 +89,7 @@ def attention_output(weights: AttentionWeights, tokens: int) -> Callable[[Tensor
 
 
 def feed_forward_output(weights: FeedForwardWeights, activation: Activation = "gelu") -> Callable[[Tensor], Tensor]:
-    """(n, d) -> (n, d): the output for normed inputs u; ungated by GELU, or SiLU."""
+    """Return (n, d) -> (n, d): the output for normed inputs u; ungated by GELU, or SiLU."""
     import torch
     from torch.nn.functional import gelu, silu
 

@@ -174,21 +174,21 @@ def decoders(width: int, layers: int) -> Json:
 
 
 def run_decoders(threads: int, sizes: Sequence[tuple[int, int]] = SIZES) -> Json:
-    """All sizes on so many CPU threads, with provenance."""
+    """Benchmark all sizes on so many CPU threads, with provenance."""
     with on_threads(threads):
         results = [decoders(*size) for size in sizes]
     return {"threads": threads, **provenance("cpu", __name__), "benchmarks": results}
 
 
 def _distance(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
-    """The mean distance of two decoders' numbers, in steps' sizes."""
+    """Return the mean distance of two decoders' numbers, in sizes of steps."""
     pairs = [(ours[name], theirs[name]) for name in theirs]
     total = sum(float((a - b).abs().sum()) for a, b in pairs)
     return total / sum(b.numel() for _, b in pairs) / (COMPARED * RECIPE.learning_rate)
 
 
 def _seconds(side: Side, steps: int, of: int) -> float:
-    """A step of one decoder, mean over the steps."""
+    """Return the seconds of a step of one decoder, mean over the steps."""
     started = time.perf_counter()
     for _ in range(steps):
         side.step()

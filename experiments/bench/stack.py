@@ -94,7 +94,7 @@ class Vmapped(Stacked):
 def _toy_loss(
     u: Tensor, w: Tensor, k: Tensor, copied: Tensor, raw: Tensor, moments: Tensor, query: Tensor, label: Tensor
 ) -> Tensor:
-    """One toy on one stream: u (d, 2d), w and k (H, d, d), moments (B, 2d, 2d), query and label (B, d)."""
+    """Return a toy's loss on one stream: u (d, 2d), w and k (H, d, d), moments (B, 2d, 2d), query and label (B, d)."""
     d = query.shape[-1]
     m = (query @ u[:, :d].mT) @ k.mT
     s_m = torch.einsum("bij,hbj->hbi", moments[:, :d, :d], m)
@@ -104,14 +104,14 @@ def _toy_loss(
 
 
 def specs() -> list[ToySpec]:
-    """Both architectures at ranks 1 .. d, in five streams."""
+    """Return both architectures at ranks 1 .. d, in five streams."""
     kinds = [(heads, rank) for heads in TOYS.values() for rank in range(1, TASK.d + 1)]
     per_kind = TOYS_IN_STACK // len(kinds)
     return [ToySpec(TASK, *kind, seed=i % STREAMS) for kind in kinds for i in range(per_kind)]
 
 
 def stack() -> Json:
-    """Seconds a training step, prompts given; the sides are compared after three steps from equal weights."""
+    """Return seconds per training step, prompts given; sides are compared after three steps from equal weights."""
     toys = specs()
     samples = [TASK.sample(BATCH, Generator(TRAIN_STREAM, seed)) for seed in range(STREAMS)]
     sides: dict[str, tuple[Loop | Stacked, int]] = {
@@ -148,7 +148,7 @@ def stack() -> Json:
 
 
 def _per_step(side: Loop | Stacked, samples: list[Prompts], steps: int) -> float:
-    """Seconds, mean over the steps."""
+    """Return seconds, mean over the steps."""
     step: Callable[[list[Prompts]], None] = side.step
     started = time.perf_counter()
     for _ in range(steps):

@@ -25,7 +25,7 @@ SAMPLED, EXACT = "sampled training (baseline)", "exact minimisation"
 
 
 def run_benchmarks(threads: int) -> Json:
-    """Both benchmarks on `threads` CPU threads, with provenance."""
+    """Run both benchmarks on `threads` CPU threads, with provenance."""
     from experiments.bench.stack import stack
 
     with on_threads(threads):
@@ -33,7 +33,7 @@ def run_benchmarks(threads: int) -> Json:
 
 
 def optimum() -> Json:
-    """Exact minimisation against tuned sampled training."""
+    """Compare exact minimisation with tuned sampled training."""
     from icl.prompts import RegressionTask
     from icl.toys.stacked import StackedToys, ToySpec
     from icl.toys.training import toy_recipe, train
@@ -91,7 +91,7 @@ def optimum() -> Json:
 
 
 def print_results(results: Json, said: str = "times faster", digits: int = 1) -> None:
-    """A line a contender: median seconds, and its ratio to the baseline in the same turn, which is `said`."""
+    """Print one line per contender: median seconds, and its ratio to the baseline in the same turn, which is `said`."""
     for bench in results["benchmarks"]:
         print(f"{bench['name']}: {bench['what']}")
         for name, seconds in bench["seconds"].items():

@@ -16,7 +16,7 @@ PACKAGES = ("torch", "numpy")  # beside Python, what a bug report is asked for
 
 
 def add_to(commands: Commands) -> None:
-    """help, --version."""
+    """Add the command `help` and the option `--version`."""
     command = commands.add(
         "help", help_, "print this help, or that of a command", "crosslayer help train", shows_json=False
     )

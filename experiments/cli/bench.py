@@ -12,7 +12,7 @@ from experiments.store.folders import UserError
 
 
 def add_to(commands: Commands) -> None:
-    """bench."""
+    """Add the command `bench`."""
     command = commands.add(
         "bench",
         bench,

@@ -21,7 +21,7 @@ COLUMNS = ("question", "trained", "left", "hours left, one core")
 
 
 def add_to(commands: Commands) -> None:
-    """campaign."""
+    """Add the command `campaign`."""
     command = commands.add(
         "campaign",
         campaign,

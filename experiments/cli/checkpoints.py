@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """import, export, convert."""
+    """Add the commands `import`, `export` and `convert`."""
     command = commands.add(
         "import",
         import_,

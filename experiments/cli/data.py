@@ -11,7 +11,7 @@ from experiments.store.folders import Json
 
 
 def add_to(commands: Commands) -> None:
-    """data prepare, data info."""
+    """Add the commands `data prepare` and `data info`."""
     data = commands.group("data", "prepare text for training", "crosslayer data prepare stdlib --out data/stdlib-4096")
     command = data.add(
         "prepare",

@@ -14,7 +14,7 @@ from experiments.store.folders import Json, UserError
 
 
 def add_to(commands: Commands) -> None:
-    """evaluate."""
+    """Add the command `evaluate`."""
     command = commands.add(
         "evaluate",
         evaluate,

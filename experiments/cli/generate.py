@@ -19,7 +19,7 @@ MOST_PROMPTS = 4096
 
 
 def add_to(commands: Commands) -> None:
-    """generate."""
+    """Add the command `generate`."""
     command = commands.add(
         "generate",
         generate,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """probe."""
+    """Add the command `probe`."""
     command = commands.add(
         "probe",
         probe,

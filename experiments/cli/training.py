@@ -31,7 +31,7 @@ READ: dict[str, Callable[[str], Any]] = {  # by what `TrainingOptions` says that
 
 
 def add_to(commands: Commands) -> None:
-    """train."""
+    """Add the command `train`."""
     command = commands.add(
         "train",
         train,

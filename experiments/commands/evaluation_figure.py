@@ -12,7 +12,7 @@ POINTS = 40  # of a line, at most: positions are put together, evenly in their l
 
 
 def draw(record: Json, run: RunFolder) -> None:
-    """figure.svg and figure.png."""
+    """Draw figure.svg and figure.png."""
     with style.drawing():
         fig, (axis,) = style.figure(1, width=5.2)
         for about, look in zip(record["runs"], looks(record["runs"]), strict=True):
@@ -41,10 +41,7 @@ def first_position(about: Json) -> int:
 
 
 def stretches(by_position: Json, *, first: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, from `first` on, means and 95 % half-widths, of stretches of positions.
-
-    Within a stretch errors are taken as if one sequence's were equal: no narrower than they are.
-    """
+    """Return positions, from `first` on, means and 95 % half-widths, of stretches of positions."""
     mean, stderr = np.array(by_position["mean"]), np.array(by_position["stderr"])
     ends = np.unique(np.geomspace(1, len(mean), POINTS).astype(int))
     starts = np.concatenate([[0], ends[:-1]])

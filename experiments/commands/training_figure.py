@@ -17,7 +17,7 @@ STRETCHES = 16  # of theory's curves at most: each point takes a good part of a 
 
 
 def draw(record: Json, arm: Arm, run: RunFolder) -> None:
-    """figure.svg and figure.png of a training that has ended."""
+    """Draw figure.svg and figure.png of a training that has ended."""
     of_prompts, of_text = isinstance(arm.source, PromptSource), isinstance(arm.source, TextSource)
     with style.drawing():
         fig, axes = style.figure(2 if of_prompts else 1, width=4.5)
@@ -40,7 +40,7 @@ def draw(record: Json, arm: Arm, run: RunFolder) -> None:
 
 
 def _draw_positions(axis: Axes, record: Json, source: PromptSource) -> None:
-    """Held-out losses after every number of pairs, with 95 % of their sampling error, under theory's curves."""
+    """Draw held-out losses after every number of pairs, with 95 % of their sampling error, under theory's curves."""
     steps = min(source.n, STRETCHES)
     pairs = [round(i * source.n / steps) for i in range(steps + 1)]
     if source.law == PLAIN:

@@ -23,7 +23,7 @@ def in_rows(
     printed: Sequence[float | None] = (),
     source: str = "",
 ) -> None:
-    """Hollow markers with intervals around a line at zero, from above; crosses: `printed`, of every row or of none."""
+    """Draw hollow markers with intervals around zero, row by row; crosses: `printed`, of all rows or none."""
     places = list(range(len(intervals), 0, -1))
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
     axis.errorbar(

@@ -13,7 +13,7 @@ WIDEST = 2.0  # a ratio whose turns lie further apart, as a factor, is not state
 
 
 def in_turns(sides: Mapping[str, Callable[[], float]], turns: int | None = None) -> dict[str, list[float]]:
-    """Seconds by side and turn, by default TURNS of them.
+    """Return seconds by side and turn, by default TURNS of them.
 
     A side does its work and returns what it took.  All sides of a turn come after one another; a first turn warms up
     and is not kept.
@@ -32,14 +32,14 @@ def in_turns(sides: Mapping[str, Callable[[], float]], turns: int | None = None)
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Json:
-    """The turns' ratios: their median, the lowest and the highest.  `ratio` is None where they differ too much."""
+    """Return the turns' ratios: median, lowest and highest.  `ratio` is None where they differ too much."""
     found = sorted(a / b for a, b in zip(over, under, strict=True))
     low, high = found[0], found[-1]
     return {"ratio": median(found) if high <= WIDEST * low else None, "low": low, "high": high}
 
 
 def words(found: Json, digits: int = 3) -> str:
-    """A ratio with its range, or that it is undecided."""
+    """Return a ratio with its range, or that it is undecided."""
     low, high = f"{found['low']:.{digits}f}", f"{found['high']:.{digits}f}"
     if found["ratio"] is None or found["high"] > WIDEST * found["low"]:
         return f"undecided: ranges from {low} to {high}, by more than a factor of {WIDEST:g}"

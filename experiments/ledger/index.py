@@ -27,10 +27,7 @@ class Index:
     items: tuple[Item, ...]
 
     def summary(self, ledger: Mapping[str, Claim]) -> str:
-        """One line: how many items, and what verdicts the entries have that judge them.
-
-        Raises UserError for an entry that is not in the ledger.
-        """
+        """A line: how many items, and what verdicts the entries have that judge them."""
         entries = dict.fromkeys(entry for item in self.items for entry in item.entries)
         if unknown := [entry for entry in entries if entry not in ledger]:
             raise UserError(f"the index of {self.title} names {unknown[0]!r}, which is no ledger entry")

@@ -88,10 +88,7 @@ def _definition(source: str, tree: ast.Module | None = None) -> ast.FunctionDef:
 
 
 def _places(definition: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Callable[[], None]]]:
-    """The places in the body that can be altered: where, the expression around, what alters it.
-
-    Messages of errors are none.
-    """
+    """Return the places in the body that can be altered: where, the expression around, what alters it."""
     skipped = {
         id(node) for raised in ast.walk(definition) if isinstance(raised, ast.Raise) for node in ast.walk(raised)
     }
@@ -105,7 +102,7 @@ def _places(definition: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Callab
 
 
 def _around(node: ast.expr, parents: Mapping[int, ast.AST]) -> ast.expr:
-    """The smallest expression around a place that tells what is computed there."""
+    """Return the smallest expression around a place that shows what is computed there."""
     around: ast.AST = node
     while isinstance(around, PARTS) and isinstance(parent := parents[id(around)], ast.expr | ast.keyword):
         around = parent

@@ -107,7 +107,7 @@ def _sphinx(sources: Path, work: Path) -> list[str]:
 
 
 def _put(built: Path, place: Path) -> None:
-    """Rename, and then remove what was there."""
+    """Rename what was built to its place, and then remove what was there."""
     for left in (".buildinfo", "objects.inv"):
         (built / left).unlink(missing_ok=True)
     _open_to_all(built)
@@ -121,7 +121,7 @@ def _put(built: Path, place: Path) -> None:
 
 
 def _open_to_all(folder: Path) -> None:
-    """The folder itself as the umask would have it: `mkdtemp` makes what holds it private, not what is moved out."""
+    """Give the folder itself the umask's permissions: `mkdtemp` makes what holds it private, not what is moved out."""
     mask = os.umask(0)
     os.umask(mask)
     folder.chmod(0o777 & ~mask)

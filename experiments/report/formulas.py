@@ -21,7 +21,7 @@ class Span:
 
 
 def spans(text: str) -> list[Span]:
-    """A text as prose and formulas in turn; their texts put together are the text."""
+    """Return a text as prose and formulas in turn; their texts put together are the text."""
     found: list[Span] = []
     done = 0
     for start, end, latex in _formulas(text):
@@ -33,7 +33,7 @@ def spans(text: str) -> list[Span]:
 
 
 def whole(text: str) -> str:
-    """The LaTeX of a text that is one formula from end to end, else ""."""
+    """Return the LaTeX of a text that is one formula from end to end, else ""."""
     reader = Reader(text, alone=True)
     try:
         latex = reader.expression((), 0)

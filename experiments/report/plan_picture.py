@@ -12,7 +12,7 @@ CELL, GAP, LEFT = 26, 3, 34
 
 
 def drawn(plan: Plan) -> list[tuple[str, str]]:
-    """The title and the SVG of the value map and of every other map that differs from vanilla's."""
+    """Return the title and the SVG of the value map and of every other map that differs from vanilla's."""
     return [(TITLES[name], _map(plan, name)) for name in shown_maps(plan)]
 
 
@@ -53,6 +53,6 @@ def _cell(plan: Plan, name: str, layer: int, head: int, x: int, y: int) -> str:
 
 
 def _mark(mixes: tuple[Mix, ...], layer: int) -> str:
-    """The layer that is read, where it is one, and another; of sums and concatenations the colours tell."""
+    """Return the layer that is read, where it is one, and another; the colours show sums and concatenations."""
     sources = [term.source.layer for mix in mixes for term in mix.terms]
     return str(sources[0]) if len(sources) == 1 and sources[0] != layer else ""

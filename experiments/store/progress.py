@@ -20,7 +20,7 @@ _relay: Relay | None = None
 
 @contextmanager
 def relayed(tell: Relay) -> Iterator[None]:
-    """Inside, no progress is shown: `tell` hears of it, in a process whose parent shows that of several."""
+    """Hide progress inside; `tell` hears of it, in a process whose parent shows that of several."""
     global _relay
     before, _relay = _relay, tell
     try:
@@ -30,12 +30,12 @@ def relayed(tell: Relay) -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """One line on standard error of something that does not stop the work."""
+    """Print one line on standard error about something that does not stop the work."""
     _say(f"crosslayer: {text}")
 
 
 def _say(line: str) -> None:
-    """Lines that cannot be written, as on a full disk, are not worth the work that they are about."""
+    """Write lines; if they cannot be written, as on a full disk, the work goes on."""
     try:
         print(line, file=sys.stderr, flush=True)
     except BrokenPipeError:
@@ -52,7 +52,7 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(label: str, total: float) -> Iterator[Advance]:
-    """`with progress("training", steps) as at: at(step, "loss 3.1")`, with `done` counted from the very beginning.
+    """Show progress: `with progress("training", steps) as at: at(step, "loss 3.1")`, `done` counted from the beginning.
 
     The first call says where the job starts, 0 or where it is resumed; the time left is estimated from the speed since.
     """
@@ -97,7 +97,7 @@ def progress(label: str, total: float) -> Iterator[Advance]:
 
 
 def _bar() -> Progress:
-    """A bar of a quarter of the terminal, and beside it a label and a note on one line, shortened to what is left."""
+    """Return a bar of a quarter of the terminal, and a label and a note on one line, shortened to what is left."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
     from rich.table import Column

@@ -16,7 +16,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for BLAS and torch: in what is loaded, now or in here, and in processes that are spawned here."""
+    """Use one thread for BLAS and torch: in what is loaded, now or in here, and in processes that are spawned here."""
     from threadpoolctl import threadpool_limits
 
     loaded = sys.modules.get("torch")
@@ -33,7 +33,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many threads for torch, which is loaded, and for BLAS in what is."""
+    """Use so many threads for torch, which is loaded, and for BLAS in what is."""
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -47,13 +47,13 @@ def threads(count: int) -> Iterator[None]:
 
 
 def one_thread_environment() -> AbstractContextManager[None]:
-    """One thread for the libraries of processes that are spawned in here."""
+    """Set one thread for the libraries of processes that are spawned inside."""
     return environment(dict.fromkeys(THREADS, "1"))
 
 
 @contextmanager
 def environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """These variables for processes that are spawned in here."""
+    """Set these variables for processes that are spawned inside."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -46,7 +46,7 @@ class Sample:
 
 
 def check_spread(count: int, tokens: int, of: str = "what --tokens leaves") -> None:
-    """Raises UserError for fewer than two sequences, which have no spread, or tokens; `of`: where they are."""
+    """Raise UserError for fewer than two sequences, which have no spread, or tokens; `of`: where they are."""
     if count < 2 or tokens < 2:
         held = f"{count} of {tokens} tokens {'is' if count == 1 else 'are'}"
         raise UserError(f"two sequences or more of two tokens or more are needed; {held} {of}")
@@ -86,7 +86,9 @@ def averaged(
     attention: Callable[[Attended, Batch], Measured] | None = None,
     state: Callable[[Tensor, Batch], Measured] | None = None,
 ) -> Json:
-    """Means by layer of what `icl.probes.recording.observed` shows: {name: {mean: [by layer], stderr: [by layer]}}.
+    """Return means by layer of what `icl.probes.recording.observed` shows.
+
+    They are {name: {mean: [by layer], stderr: [by layer]}}.
 
     None stands for a layer in which something was not measured.  And `layers`, of which `attending` attend.
     """

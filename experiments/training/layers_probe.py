@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 def asked(model: Decoder, task: Task, batches: Sequence[Batch], families: Sequence[str]) -> Json:
-    """Means by layer of what these families measure: {family: {name: [by layer]}}, with what they say of `uniform`.
-
-    In fp32 and without dropout, whatever the training's precision is; the model is left in training mode.
-    """
+    """Return means by layer of what these families measure: {family: {name: [by layer]}}, with their `uniform`."""
     import torch
 
     model.eval()

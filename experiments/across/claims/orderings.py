@@ -56,7 +56,7 @@ HEAD_RATIO = Claim(
     kind="exact",
 )
 def mixtures_attain(share: Callable[[int, int], Fraction]) -> bool:
-    """`share` of SkipV1Former's signal, for `skip` of `heads` heads, of which all but one of a kind are silent."""
+    """Compare `share` of SkipV1Former's signal, for `skip` of `heads` heads; all but one head of a kind are silent."""
     d, n, sigma = RATIONAL_TASKS[2]
     for a in range(1, d + 1):
         two = skipv1_weights(d, n, sigma, a)
@@ -85,7 +85,7 @@ HEAD_RATIO.check(
 
 @cache
 def _prediction_and_figures() -> tuple[Json, Json]:
-    """The toy's prediction and the papers' figures, without any minimisation."""
+    """Return the toy's prediction and the papers' figures, without any minimisation."""
     prediction = EXPERIMENT.predict(EXPERIMENT.profiles["smoke"].config)
     return prediction, {"papers": [asdict(r) for r in reported()]}
 
@@ -225,7 +225,7 @@ def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
     kind="sampled",
 )
 def chance_of_order(p: float) -> bool:
-    """Sampled permutations of the levels within each paper, against the exact ones of `experiments.verdicts.orders`."""
+    """Compare sampled permutations of levels within each paper with exact ones of `experiments.verdicts.orders`."""
     prediction, measurement = _prediction_and_figures()
     levels, rng = toy_levels(prediction), np.random.default_rng(3)
     balances, reference = np.zeros(PERMUTATIONS), 0

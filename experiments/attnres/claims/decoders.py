@@ -44,11 +44,7 @@ ANY_NETWORK: Mapping[Callable[..., Any], str] = {
 def measured(
     name: str, config: Architecture = CONFIG, query: float = 0.0, *, std: float = 0.5, powers: float | None = None
 ) -> Gradients:
-    """All gradients of a decoder in float64, at a loss of some scores.
-
-    query    every number of the queries over depth
-    powers   the eps of the norm after l outputs becomes (l + 1)^powers times the configuration's
-    """
+    """Return all gradients of a decoder in float64, at a loss of some scores."""
     import torch
 
     from icl.models.decoder import Decoder

@@ -101,7 +101,7 @@ def any_ratio_but_one(find: Callable[..., float]) -> Conditions:
 
 
 def _refuses(v: np.ndarray, key: np.ndarray, wanted: float) -> bool:
-    """K_k is along V_k, or nothing, or both have nothing of the two keys."""
+    """Return whether no query gives the wanted ratio: K_k along V_k, or zero, or nothing of the two keys in either."""
     one, other = np.eye(4)[:2]
     try:
         query_of_ratio(v, key, one, other, wanted)

@@ -50,7 +50,7 @@ TABLE_1 = Claim(
     kind="exact",
 )
 def dva_parameters(version: tuple[str, str, int]) -> bool:
-    """A preset as a variant has so many parameters."""
+    """Compare the number of parameters of a preset as a variant."""
     preset, variant, total = version
     return total_parameters(*model(preset, variant)) == total
 
@@ -70,7 +70,7 @@ def dva_parameters(version: tuple[str, str, int]) -> bool:
     kind="exact",
 )
 def dva_by_hand(version: tuple[int, int, int, int]) -> bool:
-    """Two embeddings, positions, layers of d x d matrices, biases and norms; a norm."""
+    """Count two embeddings, positions, layers of d x d matrices, biases and norms; a norm."""
     matrices, biases, norms, total = version
     layer = matrices * WIDTH**2 + (biases + 2 * norms) * WIDTH
     return (2 * VOCAB + CONTEXT + 2) * WIDTH + LAYERS * layer == total

@@ -12,7 +12,7 @@ UNKNOWN = "# The command line\n\nThis site was built from Python; `crosslayer re
 
 
 def pages(parser: argparse.ArgumentParser | None) -> parts.Pages:
-    """parser: of all commands; None: it is not known."""
+    """Return the pages of commands; parser: of all commands; None: it is not known."""
     if parser is None:
         return {"commands.md": UNKNOWN}
     blocks = [
@@ -27,7 +27,7 @@ def pages(parser: argparse.ArgumentParser | None) -> parts.Pages:
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command, those of two words too, by what is typed."""
+    """Return every command, those of two words too, by what is typed."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():

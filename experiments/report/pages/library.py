@@ -72,7 +72,7 @@ def _signature(thing: Any) -> str:
 
 
 def _valid(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Defaults as they are written, short."""
+    """Return parameters whose defaults are short and as they are written, else `...`."""
     shown = []
     for parameter in parameters:
         default = parameter.default
@@ -83,7 +83,7 @@ def _valid(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
 
 
 def _methods(thing: type, names: Names) -> Iterator[str]:
-    """Public methods and properties that the class itself defines and documents."""
+    """Yield public methods and properties that the class itself defines and documents."""
     for name, member in vars(thing).items():
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         documented = inspect.isfunction(function) and function.__doc__

@@ -21,7 +21,7 @@ from theory.resformer.paper import PAPER
 
 
 def attention_to(shares: Array, tokens: int) -> Array:
-    """Causal attention whose queries give token j the share that it has among those not hidden."""
+    """Return causal attention whose queries give token j the share that it has among those not hidden."""
     weights = np.tril(np.tile(shares[:tokens], (tokens, 1)))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def first_layer(e: Tensor, *, positions: bool = False) -> Tensor:
-    """Two heads of Eqn. (2) with fixed random weights; with `positions`, a head more that looks one token back.
+    """Return the output of two heads of Eqn. (2) with fixed random weights; `positions`: a head more that looks a token
+    back.
 
     Proof that it cannot copy.  The output is H E with one matrix for all tokens, H = sum_h V_h E P E^T K_h, and H is
     quadratic in E; so the output is cubic in the prompt, where Assumption 1 is linear in it.  For a given prompt with d
@@ -91,10 +92,7 @@ def first_layer_is_one_matrix(kind: str) -> bool:
 
 
 def look_back(e: Array, matrix: Array) -> Array:
-    """E + C times each token's predecessor: a residual and a head that looks one token back.
-
-    y_t's predecessor is x_t, so its token becomes y_t + C x_t; and x_t's is y_{t-1}, so that x_t does not stay.
-    """
+    """Return E + C times each token's predecessor: a residual and a head that looks one token back."""
     return e + np.concatenate([0 * e[:, :1], (matrix @ e)[:, :-1]], axis=1)
 
 
@@ -176,7 +174,7 @@ def free_query_rank(version: tuple[bool, Callable[[int, int], int]]) -> bool:
 
 
 def _map_rank(u_x: Array, u_y: Array, raw: bool, rng: np.random.Generator) -> int:
-    """Rank of S_yx -> odd part of P, for u = u_x x + u_y y, free M^h and heads enough; raw: the values are y."""
+    """Return the rank of S_yx -> odd part of P for u = u_x x + u_y y, free M^h, heads enough; raw: the values are y."""
     d = u_x.shape[1]
     heads = [(whole(rng, d, d), whole(rng, d, d)) for _ in range(d * d + 1)]
     rows = []
@@ -225,7 +223,7 @@ def n3_rank_is_at_most_a(query: str) -> bool:
 
 
 def _odd_part(p: Prompt, w: Weights) -> Array:
-    """Twice the odd part of sum_h W^h G M^h, with M^h instead of the keys: (d, d)."""
+    """Return twice the odd part of sum_h W^h G M^h, with M^h in place of the keys: (d, d)."""
     plus, minus = p.labels(w.a, w.b), p.labels(w.a, -w.b)
     total: Array = sum(w.w[h] @ (plus @ plus.T - minus @ minus.T) @ w.k[h] for h in range(len(w.w)))
     return total

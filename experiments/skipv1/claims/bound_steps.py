@@ -253,7 +253,7 @@ def signal_vanishes(n: int) -> bool:
 
 
 def eigenvalue_density(value: float, d: int) -> float:
-    """Density of the least eigenvalue of X X^T, X: d x d standard normal (Edelman 1988, with Tricomi's U).
+    """Return the density of the least eigenvalue of X X^T, X: d x d standard normal (Edelman 1988, with Tricomi's U).
 
     Source also of the limit law, P(sqrt(d) sigma_d >= t) -> exp(-t^2/2 - t).
     """
@@ -264,7 +264,7 @@ def eigenvalue_density(value: float, d: int) -> float:
 
 
 def mean_over_least_singular(function: Callable[[float], float], d: int, start: float = 0.0) -> float:
-    """E of function(sigma_d(X)) over sigma_d(X) >= start, n = d.
+    """Return E of function(sigma_d(X)) over sigma_d(X) >= start, n = d.
 
     P(sqrt(d) sigma_d >= t) is about exp(-t^2/2 - t): at the end of the range, t = 15 at least, nothing is left.
     """
@@ -276,7 +276,7 @@ def mean_over_least_singular(function: Callable[[float], float], d: int, start: 
 
 
 def share_above_half(d: int) -> float:
-    """P(sqrt(d) sigma_d(X) >= 1/2) at n = d."""
+    """Return P(sqrt(d) sigma_d(X) >= 1/2) at n = d."""
     return mean_over_least_singular(lambda _u: 1.0, d, start=0.5 / d**0.5)
 
 
@@ -407,7 +407,7 @@ def least_eigenvalue_mean(value: float) -> bool:
 
 
 def _simulated(d: int, sigma: float, w: float, samples: int) -> tuple[Array, Array]:
-    """sigma_d(W* S) and ||noise X^T||_2 at W0 = w I, n = d: (samples,) each."""
+    """Return sigma_d(W* S) and ||noise X^T||_2 at W0 = w I, n = d: (samples,) each."""
     fluctuation, x, noise = np.random.default_rng(68).standard_normal((3, samples, d, d))
     xt = x.swapaxes(1, 2)
     signal = np.linalg.svd((w * np.eye(d) + fluctuation) @ x @ xt, compute_uv=False)[:, -1]

@@ -129,7 +129,7 @@ A2_CONCENTRATION.check(
 
 
 def least_one_layer_loss(w0: int, n: int, sigma: Fraction, residual: bool) -> Fraction:
-    """d = 1, one layer, heads enough: the least E (P - W*)^2 + sigma^2, P a combination of S_xx, S_yx, S_yy (and 1).
+    """Return the least E (P - W*)^2 + sigma^2 at d = 1, one layer, heads enough; P combines S_xx, S_yx, S_yy (and 1).
 
     A residual connection adds to P a matrix R that does not depend on the prompt: the readout of the query's own token.
     At W0 = 0 the sign flip of (W*, noise) makes R part of P's even part, which only hurts (`theory.skipv1.gap`, (1)),

@@ -25,19 +25,7 @@ SIZES = ((1, 2, 1), (1, 3, 2), (2, 3, 4), (2, 4, 1))  # rank, d, n
 
 
 def blocks(w: Weights, split: str) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """W_1, W_2, M_1, M_2 of each head, M = K A split by "rows", or by "columns" as the paper prints it.
-
-    Shapes, split by rows: (d, a), (d, d - a), (a, d), (d - a, d).  Eqns. (8) to (10) are then products of blocks.  As
-    u_t = (A x_t ; B y_t), an ordinary head's W (X X^T + U U^T) M is
-        W X X^T M + (W_1 A X + W_2 B Y) (X^T A^T M_1 + Y^T B^T M_2),
-    and the sums over heads of its terms are, by degree in Y,
-        N_1 = W X X^T M + W_1 A X X^T A^T M_1,   N_3 = W_1 A X Y^T B^T M_2 + W_2 B Y X^T A^T M_1,
-        N_2 = W_2 B Y Y^T B^T M_2.
-    A skip head has Y for the first U, so that N_2' gets W Y Y^T B^T M_2 and N_3' gets W Y X^T A^T M_1 from it.
-    Both N_3 and N_3' are thus of the class h(W~, M~) = sum_h W~_1 X Y^T M~_2 + W~_2 Y X^T M~_1, with
-    W~ = (W_1 A, W_2 B), M~ = (A^T M_1 ; B^T M_2) in an ordinary head and W~ = (0, W), M~ = (A^T M_1 ; 0) in a skip
-    head.
-    """
+    """Return W_1, W_2, M_1, M_2 of each head, M = K A split by "rows", or by "columns" as the paper prints it."""
     for w_h, k in zip(w.w, w.k, strict=True):
         m = k @ w.a
         parts = (m[: w.rank], m[w.rank :]) if split == "rows" else (m[:, : w.rank], m[:, w.rank :])
@@ -45,7 +33,7 @@ def blocks(w: Weights, split: str) -> Iterator[tuple[Array, Array, Array, Array]
 
 
 def mean_over_spectrum(function: Callable[[float], float], n: int) -> tuple[float, float]:
-    """E function(S) at d = 1, S chi-squared with n degrees, and the quadrature's error."""
+    """Return E function(S) at d = 1, S chi-squared with n degrees, and the quadrature's error."""
     from scipy.integrate import quad
     from scipy.stats import chi2
 
@@ -285,12 +273,12 @@ def constant_adds_up(label_noise: int) -> bool:
 
 
 def _distance_to_ridge(mu: float, n: int, sigma: float) -> tuple[float, float]:
-    """E (W_D - mu S_yx)^2 at d = 1, and its error."""
+    """Return E (W_D - mu S_yx)^2 at d = 1, and its error."""
     return mean_over_spectrum(lambda s: (s**2 + sigma**2 * s) * (1 / (s + sigma**2) - mu) ** 2, n)
 
 
 def _loss_of_step(mu: float, n: int, sigma: float) -> float:
-    """The exact loss of P = mu S_yx at d = 1: a skip head, whose S_xx the ordinary head cancels."""
+    """Return the exact loss of P = mu S_yx at d = 1: a skip head, whose S_xx the ordinary head cancels."""
     one = np.ones((1, 1))
     weights = Weights(one, one[1:], np.array([[[-mu / 2]], [[mu]]]), np.ones((2, 1, 1)))
     return PopulationLoss(PromptMoments(1, n, sigma), SKIPV1).value(weights)

@@ -71,7 +71,7 @@ def even_part_only_hurts(scale: float) -> bool:
 
 
 def odd_formula(x: Array, y: Array, w: Weights, source: str) -> Array:
-    """The odd part of SkipV1Former's P: N_3' as the "proof" has it, or H_2 as the "lemma" prints it.
+    """Return the odd part of SkipV1Former's P: N_3' as the "proof" has it, or H_2 as the "lemma" prints it.
 
     With u = (A x ; B y) the part of sum u u^T that is odd in Y has A X Y^T B^T above its diagonal blocks and
     B Y X^T A^T below, and that of sum y u^T is (Y X^T A^T, 0).  S_xx is even.  W^1 splits by columns, M^1 and M^2 by
@@ -142,7 +142,7 @@ def skip_odd_part_real(source: str) -> bool:
 
 
 def paper_weights(d: int, first: float) -> Weights:
-    """A = I, B = 0, M^1 = M^2 = I, W^2 = I (Lambda in units of itself) and W^1 = first I.
+    """Return A = I, B = 0, M^1 = M^2 = I, W^2 = I (Lambda in units of itself) and W^1 = first I.
 
     B is empty, so u = x: the ordinary head has G = 2 S_xx, the skip head S_xx + S_yx.  The even part is
     (2 W^1 + W^2) S_xx, which W^1 = -W^2 / 2 makes zero; with the second term counted for both heads, as Eqn. (10)

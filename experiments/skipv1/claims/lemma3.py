@@ -24,7 +24,7 @@ SIGMA2 = Fraction(1, 4)
 
 
 def inverse(matrix: Array) -> Array:
-    """The inverse of a regular matrix of exact numbers, in fractions: (d, d) -> (d, d)."""
+    """Return the inverse of a regular matrix of exact numbers, in fractions: (d, d) -> (d, d)."""
     inverse = sympy.Matrix(matrix.shape[0], matrix.shape[0], [sympy.Rational(v) for v in matrix.ravel()]).inv()
     return np.array([Fraction(int(v.p), int(v.q)) for v in inverse], dtype=object).reshape(matrix.shape)
 

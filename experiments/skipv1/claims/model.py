@@ -23,7 +23,7 @@ from theory.toy.tokens import context, draw, draw_weights, full_key, output, who
 def reduced_prediction(
     x: Array, y: Array, w: Weights, heads: Heads, *, once: bool = False, swapped: bool = False
 ) -> Array:
-    """P = sum_h W^h G^h M^h of Eqns. (5) and (6), M^h = K^h A, from the context's x and y (d, n): (d, d).
+    """Return P = sum_h W^h G^h M^h of Eqns. (5) and (6), M^h = K^h A, from the context's x and y (d, n): (d, d).
 
     Each head sums value times key^T over the tokens that the mask keeps.  The tokens of x_t have x_t for both in every
     head, and those of y_t have u_t for both in an ordinary head, y_t and u_t in a skip head.  What meets the keys is

@@ -206,7 +206,7 @@ def least_squares(w: Array, x: Array, y: Array) -> Any:
 
 
 def gradient(w: Array, x: Array, y: Array) -> Array:
-    """The gradient of `least_squares` at W, by differentiating it: (d, d).
+    """Return the gradient of `least_squares` at W, by differentiating it: (d, d).
 
     What a step does to the labels.  It leaves y_j - (W - eta grad L) x_j = (y_j + eta grad L x_j) - W x_j, which are
     the residuals of W itself on the labels y_j + eta grad L x_j.

@@ -121,8 +121,10 @@ def skipv1_above_mha(products: int) -> bool:
 
 @cache
 def _skipv1_minima() -> list[float]:
-    """SkipV1Former's exact minima at every rank, d = 4, n = 2, sigma = 0.1, W0 = 10 I; at a = d the search ends where
-    it is known to be."""
+    """Return SkipV1Former's exact minima at every rank, d = 4, n = 2, sigma = 0.1, W0 = 10 I.
+
+    At a = d the search ends where it is known to be.
+    """
     loss = PopulationLoss(PromptMoments(4, 2, 0.1, 10 * np.eye(4)), SKIPV1)
     small = [minimise(loss, a, starts=1, max_iterations=80).value for a in range(4)]
     return [*small, minimise(loss, 4, until=lambda value: value < 145.1).value]
