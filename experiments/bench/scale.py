@@ -116,7 +116,7 @@ def speed() -> str:
 
 
 def crossing() -> float:
-    """Return how many GPUs an arm may have before communication takes longer than a GPU's part of a step."""
+    """Return the number of GPUs per arm from which on communication takes longer than a GPU's part of a step."""
     of = sized("vanilla")
     return STEP * of.token_flops / (PEAK * MFU) / (traffic(of.config, of.plan, GPUS) / FAR)
 

@@ -71,7 +71,11 @@ class Job:
 
 
 def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: Path, slot: Slot | None = None) -> Job:
-    """Check a request.  Raises UserError for an unknown or retired profile, or a bad number of seeds."""
+    """Check a request and return its job.
+
+    Raises:
+        UserError: for an unknown or retired profile, or a bad number of seeds.
+    """
     profile = experiment.profiles.get(profile_name)
     if isinstance(experiment, Retiring) and profile_name in experiment.retired:
         raise UserError(f"profile {profile_name} of {experiment.name} is retired: {experiment.retired[profile_name]}")
@@ -153,7 +157,7 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
 
 
 def _compared(experiment: Experiment, profile: Profile, prediction: Json, measurement: Json) -> list[Judgement]:
-    """Compare prediction and measurement.
+    """Return all judgements of a measurement.
 
     Raises:
         UserError: for a check on a claim that neither the experiment names nor a paper's expectation in the prediction.

@@ -88,7 +88,7 @@ def _definition(source: str, tree: ast.Module | None = None) -> ast.FunctionDef:
 
 
 def _places(definition: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Callable[[], None]]]:
-    """Return the places in the body that can be altered: where, the expression around, what alters it."""
+    """Yield the places in the body that can be altered: where, the expression around, what alters it."""
     skipped = {
         id(node) for raised in ast.walk(definition) if isinstance(raised, ast.Raise) for node in ast.walk(raised)
     }

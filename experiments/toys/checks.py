@@ -42,7 +42,7 @@ class ClosedForm:
 def exact_check(
     name: str, group: str, statement: str, closed_form: ClosedForm, explained: float, zero_loss: float
 ) -> Check:
-    """Check an exact minimum: short of the closed form by its slack at most, above it by rounding only."""
+    """Return a check of an exact minimum: short of the closed form by its slack at most, above it by rounding only."""
     return Check.exact(
         id=name,
         group=group,
@@ -60,7 +60,9 @@ def exact_check(
 def trained_check(
     name: str, group: str, statement: str, closed_form: ClosedForm, interval: Interval, most_slack: float = math.inf
 ) -> Check:
-    """Check trained toys: short by their interval and a slack of at most `most_slack`; above by the interval only."""
+    """Return a check of trained toys: short by their interval and a slack of at most `most_slack`; above by the
+    interval.
+    """
     slack = min(TRAINED_SLACK * closed_form.unit, most_slack)
     return Check.sampled(
         interval,
@@ -79,7 +81,7 @@ def trained_check(
 def at_most_check(
     name: str, group: str, claim: str, statement: str, share: float, interval: Interval, wrong: float
 ) -> Check:
-    """Check that no more than `share` is explained, in terms of what is left.  `wrong` is a bound too low."""
+    """Return a check that no more than `share` is explained, in terms of what is left.  `wrong` is a bound too low."""
     return Check(
         id=name,
         group=group,

@@ -71,7 +71,7 @@ def _within(predictions: Array, y: Array, known: Estimate, wrong: float = 0.0) -
     wrong="sigma^2 in the place of 2 sigma^2",
 )
 def posterior_is_bayes(halves: float) -> bool:
-    """Compare losses and predictions.  Without noise, the posterior averages the tasks that fit the context."""
+    """Compare weights and predictions.  Without noise the weights are equal on the tasks that fit the context."""
     for d, count, n, sigma in POOLS:
         pool = _pool(d, count)
         x, y = (z[:50] for z in _prompts(pool, n, sigma))

@@ -27,7 +27,7 @@ def pages(parser: argparse.ArgumentParser | None) -> parts.Pages:
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Return every command, those of two words too, by what is typed."""
+    """Yield every command, those of two words too, by what is typed."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():

@@ -84,7 +84,7 @@ def saved(variant: str, layers: int) -> tuple[int, int]:
 
 
 def by_hand(preset: str, variant: str, length: int) -> Costs:
-    """Count by hand: two embeddings; four d x d and three d x d_ff matrices per layer, two norms; a last norm.
+    """Return costs by hand: two embeddings; four d x d and three d x d_ff matrices per layer, two norms; a last norm.
 
     A product and a sum are two FLOPs.  A token attended to takes 4 d of them per layer, for its score and its value,
     and each of the 2 L + 1 sublayers and reads adds d numbers to the stream, counted as a product and a sum.

@@ -25,7 +25,7 @@ SIZES = ((1, 2, 1), (1, 3, 2), (2, 3, 4), (2, 4, 1))  # rank, d, n
 
 
 def blocks(w: Weights, split: str) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Return W_1, W_2, M_1, M_2 of each head, M = K A split by "rows", or by "columns" as the paper prints it."""
+    """Yield W_1, W_2, M_1, M_2 of each head, M = K A split by "rows", or by "columns" as the paper prints it."""
     for w_h, k in zip(w.w, w.k, strict=True):
         m = k @ w.a
         parts = (m[: w.rank], m[w.rank :]) if split == "rows" else (m[:, : w.rank], m[:, w.rank :])
