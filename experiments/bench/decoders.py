@@ -75,7 +75,7 @@ class Stacked:
 
 
 class Vmapped:
-    """vmap over `stack_module_state`, a stack a variant, with torch.optim's AdamW over it."""
+    """A vmap over `stack_module_state`, one stack per variant, with torch.optim's AdamW over it."""
 
     def __init__(self, models: Sequence[Decoder], seeds: Sequence[int]) -> None:
         self.task, self.count = task(), 0

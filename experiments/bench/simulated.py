@@ -25,7 +25,7 @@ from experiments.store.folders import RunFolder, UserError
 
 @dataclass(frozen=True)
 class Machines:
-    """nodes of so many GPUs, each of which fails after `mean` seconds on average and is back after `repair`.
+    """Nodes of `gpus` GPUs, each of which fails after `mean` seconds on average and is back after `repair`.
 
     driver   seconds of the one process that hands out, for each item
     """
@@ -39,8 +39,14 @@ class Machines:
 
 @dataclass(frozen=True)
 class Work:
-    """seconds of work on `gpus` of one node, saved after every `interval` of it, which costs `cost`; `restart` seconds
-    pass before it begins or goes on."""
+    """An item of work on `gpus` of one node.
+
+    Attributes:
+        seconds: of the work.
+        interval: between saves, in seconds.
+        cost: of a save, in seconds.
+        restart: seconds before it begins or goes on.
+    """
 
     seconds: float
     gpus: int
@@ -51,8 +57,15 @@ class Work:
 
 @dataclass(frozen=True)
 class Outcome:
-    """seconds until all was over; lost: items given up; failures: that ended an item's try; used: GPU-seconds that
-    items held, and worked: that they needed without saves or failures."""
+    """The outcome of a simulated campaign.
+
+    Attributes:
+        seconds: until all is over.
+        lost: items given up.
+        failures: that ended an item's try.
+        used: GPU-seconds that items held.
+        worked: GPU-seconds that they needed without saves or failures.
+    """
 
     seconds: float
     lost: int

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Probed:
-    """folder: holds summary.json and the figures.  record: what was measured, on what, by family and then by run."""
+    """The result of a probe.
+
+    folder: holds summary.json and the figures.  record: what was measured, on what, by family and then by run.
+    """
 
     folder: Path
     record: Json

@@ -21,7 +21,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Index:
-    """title: which part of which paper; items: in the order of the text."""
+    """An index of a part of a paper, as `title` names it; items: in the order of the text."""
 
     title: str
     items: tuple[Item, ...]

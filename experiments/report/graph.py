@@ -24,7 +24,7 @@ Place = str | Passing
 
 @dataclass(frozen=True)
 class Node:
-    """kind: class names; title: what it is, in a sentence; label: what its box shows."""
+    """A node of the graph.  kind: class names; title: what it is, in a sentence; label: what its box shows."""
 
     uses: Sequence[str]
     kind: str

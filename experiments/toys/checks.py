@@ -60,9 +60,7 @@ def exact_check(
 def trained_check(
     name: str, group: str, statement: str, closed_form: ClosedForm, interval: Interval, most_slack: float = math.inf
 ) -> Check:
-    """Return a check of trained toys: short by their interval and a slack of at most `most_slack`; above by the
-    interval.
-    """
+    """Return a check of trained toys: short by their interval and at most `most_slack`, above by the interval only."""
     slack = min(TRAINED_SLACK * closed_form.unit, most_slack)
     return Check.sampled(
         interval,

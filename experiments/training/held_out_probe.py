@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def probe(model: Decoder, task: HeldOut, device: str) -> Json:
-    """loss: the mean over all positions, in the task's unit, in float32."""
+    """Return the loss: the mean over all positions, in the task's unit, in float32."""
     import torch
 
     was_training, total, count = model.training, 0.0, 0

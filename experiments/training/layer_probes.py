@@ -253,8 +253,10 @@ def _without_pairs(config: Architecture, plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class Family:
-    """measure     of a model, its task and batches
-    obstacles      for an architecture under a plan, why it cannot be asked; empty if it can
+    """A family of measurements.
+
+    measure     of a model, its task and batches obstacles   for an architecture under a plan, why it cannot be
+    measured; empty if it can
     """
 
     measure: Callable[[Decoder, HeldOut, Sequence[Batch]], Json]

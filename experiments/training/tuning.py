@@ -18,8 +18,9 @@ FARTHEST = 4.0  # factor by which a grid of learning rates is widened at a time,
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """Learning rates to try for each arm, on `share` of its steps and on so many `seeds` that are not compared, whose
-    mean decides.
+    """The learning rates to try for each arm, on `share` of its steps and on `seeds` that are not compared.
+
+    The mean over these seeds decides.
 
     Where an arm's best rate is the lowest or highest of them, the next one beyond is tried too, `widenings` times at
     most.  An empty grid: the rate of the recipe is used for all arms, untuned.

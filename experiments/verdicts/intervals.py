@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Interval:
-    """mean +- half_width at family-wise 95 %; stderr is the standard error of the mean."""
+    """An interval, mean +- half_width at family-wise 95 %; stderr is the standard error of the mean."""
 
     mean: float
     stderr: float

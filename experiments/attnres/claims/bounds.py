@@ -60,7 +60,7 @@ BOUNDED = Claim(
     wrong="Block is bounded by the largest output, as Full is",
 )
 def decoders_attain(largest: Mapping[str, Callable[[int], float]]) -> Conditions:
-    """largest: for each depth rule, the largest bound at a number of sublayers, with outputs of length 1."""
+    """Compare largest bounds by depth rule and number of sublayers, with outputs of length 1."""
     from experiments.attnres.networks import growing, read_norms
 
     for name, bound_at in largest.items():
@@ -81,7 +81,7 @@ def decoders_attain(largest: Mapping[str, Callable[[int], float]]) -> Conditions
     wrong="the largest source bounds it, as with one head",
 )
 def heads_read_more_than_a_source(power: float) -> Conditions:
-    """The number of heads to this power."""
+    """Compare the read with the number of heads to this power."""
     import torch
 
     from icl.models.decoder import Decoder
@@ -110,7 +110,7 @@ def heads_read_more_than_a_source(power: float) -> Conditions:
     wrong="a bound that takes the length of a normed vector, sqrt(16), for 1",
 )
 def decoders_stay_below(factor: float) -> Conditions:
-    """Norms at every read but the first, the embedding, over `factor` times their bounds."""
+    """Check norms at every read but the first, the embedding, over `factor` times their bounds."""
     import torch
 
     from experiments.training.magnitude_probe import bounds
@@ -254,7 +254,7 @@ def _matrix(name: str, layers: int) -> Any:
     others={"Full's steps are as long as a residual stream's": {**RULES, "attnres": lambda i: 1.0}},
 )
 def by_quadrature(scales: Scales) -> Conditions:
-    """d = 1, n = 3: S_xx is chi-square with three degrees of freedom; weights are gradient steps, and random."""
+    """Integrate at d = 1, n = 3, S_xx being chi-square of three degrees of freedom; gradient steps and random ones."""
     from scipy.special import roots_genlaguerre
 
     n, noise, few, many = 3, 0.25, [Fraction(1, 9), Fraction(1, 5), Fraction(1, 7)], [Fraction(1, 6)] * 10
@@ -315,7 +315,7 @@ def on_prompts(shift: int) -> Conditions:
     others={"Full grows as a residual stream does": {"vanilla": True, "attnres": True}},
 )
 def explodes(growth: Mapping[str, bool]) -> Conditions:
-    """Ratios that grow from below 1 to above it, or stay below it."""
+    """Check whether ratios grow from below 1 to above it, or stay below it."""
     for name, grows in growth.items():
         reads = descent_reads(_matrix(name, 10), [Fraction(1, 6)] * 10)
         sizes = [mean_squares(Setting(1, 2, Fraction(0)), read).context for read in reads]
@@ -369,7 +369,7 @@ DEEP = Claim(
     kind="exact",
 )
 def one_ratio_makes_any(power: int) -> Conditions:
-    """power: of the embedding's weight, by which queries and keys shrink a step."""
+    """Compare polynomials where queries and keys shrink per step by this power of the embedding's weight."""
     for residual in POLYNOMIALS:
         layers = len(residual)  # one more than needed
         toy = deep.of_polynomial(residual, layers)
@@ -437,7 +437,7 @@ def zero_logits_are_smaller_steps(power: int) -> bool:
     wrong="nothing",
 )
 def is_worth(gains: Mapping[tuple[int, int, int], float]) -> Conditions:
-    """The polynomial that is least of all is made; steps by their own moments, two of one size."""
+    """Check that the best polynomial of all is attained; the steps' loss is by their own moments, two of one size."""
     for (d, n, sigma), gain in gains.items():
         best = spectral.best_polynomial(d, n, sigma, 2)
         toy = deep.of_polynomial(best.residual, 2)

@@ -292,7 +292,7 @@ def wide_decoders(squares_of: Callable[..., Any]) -> Conditions:
     wrong="the norm takes nothing away",
 )
 def by_hand(left: float) -> Conditions:
-    """left: of a gradient, by the projection behind a norm."""
+    """Compute gradients by hand; left: of a gradient, by the projection behind a norm."""
     config = replace(WIDE, d_model=4, n_heads=2, n_layers=2, d_ff=0)
     for size, std in ((1.0, 0.25), (0.25, 0.125)):
         second = left * size / (1 + size)
@@ -352,8 +352,11 @@ def exponents(expected: tuple[float, float]) -> bool:
     wrong="those of attention alone",
 )
 def exponents_with_feed_forwards(law: Callable[[float], tuple[float, float]]) -> Conditions:
-    """Gates are N(0, 1) here, d std^2 = 1, and what writes makes d of an attention's square, d_ff E silu^2 of a
-    feed-forward's; by sums of Gauss and Hermite."""
+    """Compare in the limit by sums of Gauss and Hermite.
+
+    Gates are N(0, 1) here, d std^2 = 1, and what writes makes d of an attention's square, d_ff E silu^2 of a
+    feed-forward's.
+    """
     d, numbers = 4096, np.log(np.arange(5, 401))
     points, weights = np.polynomial.hermite_e.hermegauss(100)
     gate = 1 / (1 + np.exp(-points))

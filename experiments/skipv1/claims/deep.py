@@ -189,8 +189,10 @@ RAW_VALUES.check(
     kind="exact",
 )
 def one_step_is_best(name: str) -> bool:
-    """A named plan's random polynomials are 1 - eta s in 1, 2, 4 and 8 layers, and the best of those, by its moments,
-    has the bound for linear maps; exact."""
+    """Compare losses; a named plan's random polynomials are 1 - eta s in 1, 2, 4 and 8 layers.
+
+    The best of those, by its moments, has the bound for linear maps; exact.
+    """
     rng = np.random.default_rng(19)
     for layers in (1, 2, 4, 8):
         plan = resolve(name, Shape(layers, 2))

@@ -153,8 +153,11 @@ def keeps_off_ridge(kind: str) -> bool:
     kind="descent",
 )
 def excess_stays(sign: int) -> bool:
-    """The excess over ridge falls by less than half from 4 to 12 layers, at the lowest ends of descents in quadratic
-    factors (1 - t s)^2 + sign c^2 s^2, whose roots are real if sign is -1; and where they end is known."""
+    """Check that the excess over ridge falls by less than half from 4 to 12 layers.
+
+    It is at the lowest ends of descents in quadratic factors (1 - t s)^2 + sign c^2 s^2, whose roots are real if sign
+    is -1; where they end is known.
+    """
     for d, n, sigma in ((3, 8, 2.0), (1, 2, 1.5)):
         ridge = sum(spectral.ridge_bounds(d, n, sigma, 32)) / 2
         for k in (4, 12):
@@ -351,8 +354,11 @@ def known_rows_and_columns_leave(unknown: Callable[[int, int], int]) -> bool:
     kind="sampled",
 )
 def nothing_learned_passes_bound(labels: str) -> bool:
-    """d = 2, a = 1: what a regression of y_{n+1} on features of (A x ; B y), all x_t and A x_{n+1} explains on fresh
-    prompts is at most a (d - a) = 1; products with A x_{n+1} of second moments and of random functions of tokens."""
+    """Check at d = 2, a = 1 that what a regression of y_{n+1} explains on new prompts is at most a (d - a) = 1.
+
+    Its features are of (A x ; B y), all x_t and A x_{n+1}: products with A x_{n+1} of second moments and of random
+    functions of tokens.
+    """
     rng, d, n, sigma, size = np.random.default_rng(30), 2, 16, 0.2, 2 * SAMPLES
     w, x = rng.standard_normal((size, d, d)), rng.standard_normal((size, n + 1, d))
     y = x @ w.mT + sigma * rng.standard_normal((size, n + 1, d))

@@ -233,8 +233,10 @@ def target_moment(t2: Callable[[Any, Any], Any]) -> bool:
     kind="exact",
 )
 def lemma3_is_isotropic(w0: int) -> bool:
-    """Both matrices of Lemma 3 are multiples of the d x d identity, the second of it by E tr S/d, as t_2 = n says;
-    and lambda_i makes its third display zero."""
+    """Check that both matrices of Lemma 3 are multiples of the identity, and lambda_i makes its third display zero.
+
+    The second is E tr S/d times the d x d identity, as t_2 = n says.
+    """
     orbit = Orbit(w0)
     return all(_row_is_isotropic(orbit, i) for i in range(2))
 

@@ -109,8 +109,10 @@ def three_products_fall_short(products: int) -> bool:
     kind="descent",
 )
 def skipv1_above_mha(products: int) -> bool:
-    """d = 4, n = 2, W0 = 10 I: SkipV1Former's exact minimum at a = d lies just above the floor of `products`, and above
-    MHA's explicit weights at every rank."""
+    """Check at d = 4, n = 2, W0 = 10 I that SkipV1Former's exact minimum at a = d exceeds MHA's explicit weights.
+
+    It lies just above the floor of `products`, and above these weights at every rank.
+    """
     d, n, sigma, c = 4, 2, 0.1, 10.0
     minima = _skipv1_minima()
     floor = d**2 * (1 - setting.signal_share(d, n, sigma)) + d * sigma**2 + term_floor([c**2] * d, n, products)

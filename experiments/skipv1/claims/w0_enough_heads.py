@@ -305,8 +305,10 @@ def small_w0_loss(fraction: Fraction) -> bool:
     kind="exact",
 )
 def largest_norm_is_where_floors_meet(factor: Fraction) -> bool:
-    """(1 - rho)(d^2 + w^2) = d^2 - rho floor(d^2/4) at w^2 = `factor` times Theorem 3's, d = 1..5; and the best mu is
-    no worse than lambda."""
+    """Check (1 - rho)(d^2 + w^2) = d^2 - rho floor(d^2/4) at w^2 = `factor` times Theorem 3's, d = 1..5.
+
+    The best mu is no worse than lambda.
+    """
     for d, n, sigma in ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2)), (5, 9, Fraction(1, 3))):
         rho = n / (n + d + 1 + sigma**2)
         power = factor * skipv1_w0.small_power(d, n, sigma)
