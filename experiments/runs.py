@@ -49,7 +49,7 @@ def run(
     catalogue.check_claims(experiment)
     experiment = comparing(experiment, profile, variants)
     slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data, on=on)
-    job = prepare(experiment, profile, seeds, Path(out), slot)
+    job = prepare(experiment, profile, seeds, out=Path(out), slot=slot)
     return Finished(job.run.path, tuple(execute(job)))
 
 
@@ -83,5 +83,5 @@ def mutate(*ids: str, afresh: bool = False, source: bool = False, keep: Path | N
     claims, known = [catalogue.claim(name) for name in ids or ledger], committed_results() / "ledger"
     done = mutations(claims, ledger, UNJUDGED, afresh=afresh, source=source, known=known)
     if keep is not None:
-        keep_fates(list(ledger.values()), ledger, UNJUDGED, keep, source=source)
+        keep_fates(list(ledger.values()), ledger, UNJUDGED, kept=keep, source=source)
     return done

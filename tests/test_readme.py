@@ -26,6 +26,7 @@ from experiments.cli import main
 from experiments.cli.parser import parser
 from experiments.experiment.protocol import Retiring
 from experiments.report.pages.documents import TEXT
+from experiments.resformer import index as resformer_index
 from experiments.verdicts.intervals import t_interval
 from theory.plans.papers import rooms
 from theory.skipv1 import gap as skipv1
@@ -67,6 +68,10 @@ def test_a_paper_s_page_names_ledger_entries(page):
     named = set(re.findall(r"`([a-z0-9]+\.[a-z0-9-]+)`", PAGES[page]))
     assert len(named) > 30
     assert {name for name in named if not name.endswith("py")} <= set(catalogue.claims())
+
+
+def test_the_findings_count_resformer_s_items():
+    assert f"goes through the paper: {len(resformer_index.ITEMS)} items," in " ".join(PAGES[FOUND].split())
 
 
 def test_numbers_on_the_theorem_s_page():
@@ -148,6 +153,16 @@ def test_numbers_of_the_ladder():
     toys = prediction["tasks"][other]["lead"]["svformer"]
     assert {f"{lead.half_width:.2f}" for lead in further} == {"0.02"}
     assert f"of {toys:.2f} predicted" in page
+    judged = {c.id: c for c in _compared("ladder")}
+    for setting, told in (
+        (task, "The softmax changes SVFormer's lead by {}, norms by {}."),
+        (other, "Here the softmax changes it by {} and norms by {},"),
+    ):
+        changes = [judged[f"change/{setting}/{rung}/svformer"] for rung in ("softmax", "norms")]
+        signed = (f"{c.measured:+.3f} ± {c.half_width:.3f}".replace("-", "\u2212") for c in changes)
+        assert told.format(*signed) in page
+    low, high = prediction["tasks"][task]["proved"]["vanilla"]
+    assert f"are {low:.2f} as possible, and {high:.2f} as a bound" in page
     found = [row for row, _ in null_rows(prediction, measurement, "found") if not row.id.endswith("twin")]
     assert {row.verdict for row in found} == {"inconclusive"}
     ends = [f"{f(row.measured for row in found):.2f}".replace("-", "\u2212") for f in (min, max)]
@@ -197,8 +212,10 @@ def test_numbers_of_the_campaign_s_first_answer():
         return fmean(one[score] for one in group["probed"][arm][length])
 
     assert f"{mean('vanilla', 'induction', '10.0'):.3f} more attention" in page
-    previous = [mean(arm, "previous", "2.5") for arm in ("svformer", "skipv1", "vanilla", "shared-keys")]
-    assert "{:.2f} in SVFormer, {:.2f} in SkipV1Former, {:.2f} in vanilla and {:.2f} with".format(*previous) in page
+    arms = ("svformer", "skipv1", "vanilla", "twin", "shared-keys")
+    previous = [_between(t_interval([one["previous"] for one in group["probed"][arm]["2.5"]])) for arm in arms]
+    told = "{} in SVFormer, {} in SkipV1Former, {} and {} in the two vanillas, and {} with shared keys"
+    assert told.format(*previous) in page
 
 
 def test_numbers_of_predicted_orders():
@@ -301,7 +318,7 @@ def test_numbers_of_conversion_and_decoding():
     for place, told in {
         "first/the paper/svd": "`svd` begins {} nats lower",
         "first/independent heads/whole": "begins {} lower and ends",
-        "end/independent heads/skipv1, whole/skipv1, mean": "ends {} lower: first losses",
+        "end/independent heads/skipv1, whole/skipv1, mean": "ends {} lower. That first losses",
         "end/the paper/skipv1, mean/continued": "is {} behind MHA that was trained on as long",
         "end/the paper/skipv1, mean/vanilla": "and {} behind MHA before that",
     }.items():

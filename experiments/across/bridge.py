@@ -276,7 +276,9 @@ def _prediction(of: Plan, config: Config) -> Json | None:
     d = config.symbols
     both = of, resolve(BASELINE, TOY)
     try:
-        shares = {k: [explained_share_at_width(p, d, config.pairs, 0.0, k * d) for p in both] for k in (1, 3)}
+        shares = {
+            k: [explained_share_at_width(p, d, config.pairs, sigma=0.0, width=k * d) for p in both] for k in (1, 3)
+        }
         worth = worth_at_width(of, d, d)
     except BadInput:
         return None
@@ -407,7 +409,7 @@ def _rows_of_areas(key: str, prediction: Json, measurement: Json) -> list[Row]:
         rate = f"{measurement['tuning']['best'][f'{key}, {name}']:g}{' (an end)' * (f'{key}, {name}' in ends)}"
         where, right = (name, part["question"], part["scale"]), f"{fmean(part['right'][name]):.2f}"
         shown = {"rate": rate, "right": right, "left": _when(part["left"][name])}
-        found.append(_row(where, gain, gains[TWIN], slower, prediction, **shown))
+        found.append(_row(where, gain, gains[TWIN], different=slower, prediction=prediction, **shown))
     return found
 
 
@@ -462,7 +464,7 @@ def _row(
     statement = f"{name}, {question}, initial weights {scale}: {'no word' if says is None else SAYS[says]}"
     about: Json = {"id": "/".join((question, scale, name)), "group": f"{name}: {question}", "statement": statement}
     if says is None:
-        judgement = unpredicted(about["id"], about["group"], statement, measured, quantity=quantity)
+        judgement = unpredicted(about["id"], about["group"], statement, measured=measured, quantity=quantity)
     else:
         mirrored = replace(twin, mean=-twin.mean)
         controls = ((twin, mirrored) if math.isfinite(twin.mean) else ()) if says else (different,)
@@ -480,7 +482,7 @@ def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:
         width = any(row.question == "width" for row in some)
         series = {"width": "trained", "null": "initial weights {}"}
         named = [(row, series.get(row.question, row.question).format(row.scale)) for row in some]
-        marks = [Mark(row.arm, name, row.interval, HELD.get(row.words)) for row, name in named]
+        marks = [Mark(row.arm, name, row.interval, held=HELD.get(row.words)) for row, name in named]
         labels = {row.arm: _label(row) for row in some if row.question != "one token"}
         worths = {arm: math.log2(toy["worth"]) for arm, toy in prediction["toy"].items() if toy and width}
         judged(axis, marks, labels, band=OCTAVE if width else MARGIN, predicted=worths)

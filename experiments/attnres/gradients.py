@@ -151,12 +151,12 @@ class Gradients:
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         """Return, by network and seed, the square of the gradient's norm at every read, of a loss linear in scores."""
         networks = {
-            cell(rule, outputs, std): Networks(config.exact, rule, outputs, std, seeds)
+            cell(rule, outputs, std): Networks(config.exact, rule, outputs, std=std, seeds=seeds)
             for rule in RULES
             for outputs in OUTPUTS
             for std in config.stds
         }
-        measured = results("gradients", networks, squares_by_seed, run, label=self.name, size=lambda one: one.seeds)
+        measured = results("gradients", networks, squares_by_seed, run=run, label=self.name, size=lambda one: one.seeds)
         return {"seeds": seeds, "squares": {name: measured[name]["squares"] for name in networks}}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Check]:
@@ -170,11 +170,11 @@ class Gradients:
         fig, axes = style.figure(2, rows=2, width=4.4, height=3.9)
         effects = ("sublayers add little", "sublayers add much")
         for axis, std, effect in zip(axes[:2], prediction["shown"], effects, strict=True):
-            draw_reads(axis, prediction, measurement, std)
+            draw_reads(axis, prediction, measurement, std=std)
             axis.set_title(f"Initial weights of std {std:g}: {effect}")
         titles = ("Unevenness, all weights alike", "Unevenness, writing weights scaled by depth")
         for axis, outputs, title in zip(axes[2:], OUTPUTS, titles, strict=True):
-            draw_unevenness(axis, prediction, measurement, outputs)
+            draw_unevenness(axis, prediction, measurement, outputs=outputs)
             axis.set_title(title)
         for axis in axes:
             axis.plot([], [], "o", color="#8a8a8a", markerfacecolor="white", label="hollow markers: measured")
@@ -200,7 +200,7 @@ def squares_by_seed(networks: Networks, desk: Desk) -> Json:
     plan, scaled, squares = resolve(networks.rule, networks.sizes.shape), OUTPUTS[networks.outputs], []
     for seed in range(networks.seeds):
         desk.report(seed)
-        squares.append(read_squares(networks.sizes, plan, seed, networks.std, scale_outputs=scaled))
+        squares.append(read_squares(networks.sizes, plan, seed, std=networks.std, scale_outputs=scaled))
     return {"squares": squares}
 
 

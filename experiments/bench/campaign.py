@@ -40,7 +40,7 @@ def run_campaign(workers: int, points: int = POINTS, seconds: float = POINT) -> 
             with tempfile.TemporaryDirectory() as folder:
                 began = time.perf_counter()
                 run = RunFolder(Path(folder))
-                found[name] = results("point", items, hashed, run, label=name, backend=backend)
+                found[name] = results("point", items, hashed, run=run, label=name, backend=backend)
                 return time.perf_counter() - began
 
         return seconds

@@ -33,7 +33,7 @@ def bench_decode(options: argparse.Namespace) -> int:
     config = SMALL if device == "cpu" else named_model("llama-350m")[0]
     names = [BASELINE, *(options.variants.split(",") if options.variants else VARIANTS)]
     with on_threads(options.threads):
-        result = decode(config, device, list(dict.fromkeys(names)), SIZES[device])
+        result = decode(config, device, list(dict.fromkeys(names)), sizes=SIZES[device])
     result = {"benchmark": "decode", **provenance(device, __name__), **result}
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def bench_decode(options: argparse.Namespace) -> int:
 
 def decode(config: Architecture, device: str, variants: Sequence[str], sizes: Sequence[tuple[int, int]]) -> Json:
     """Return by side whether it gives the same answer, and by size the cache's bytes, seconds per token and ratios."""
-    found = decode_times(config, device, variants, sizes)
+    found = decode_times(config, device, variants, sizes=sizes)
     turns = {name: {size: x["turns"] for size, x in side["sizes"].items()} for name, side in found["sides"].items()}
     sides = {
         name: {

@@ -47,7 +47,9 @@ class Loop:
 
     def step(self) -> None:
         for model, optimiser, seed in zip(self.models, self.optimisers, self.seeds, strict=True):
-            take_one_step(model, self.task, RECIPE, optimiser, seed, self.count, torch.device("cpu"))
+            take_one_step(
+                model, self.task, RECIPE, optimiser=optimiser, seed=seed, step=self.count, device=torch.device("cpu")
+            )
         self.count += 1
 
     def weights(self, i: int) -> dict[str, Tensor]:
@@ -67,7 +69,7 @@ class Stacked:
         )
 
     def step(self) -> None:
-        take_step(self.stack, self.feed, self.optimiser, RECIPE, self.losses, self.count)
+        take_step(self.stack, self.feed, self.optimiser, recipe=RECIPE, losses=self.losses, step=self.count)
         self.count += 1
 
     def weights(self, i: int) -> dict[str, Tensor]:
@@ -118,7 +120,7 @@ Side = Loop | Stacked | Vmapped
 
 
 def task() -> PromptTask:
-    return PromptTask(TASK, 64, 64, "last")
+    return PromptTask(TASK, 64, 64, scored="last")
 
 
 def architecture(width: int, layers: int) -> Architecture:

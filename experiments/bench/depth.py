@@ -46,7 +46,7 @@ def bench_depth(options: argparse.Namespace) -> int:
     device = chosen_device(options.device)
     config = SMALL if device == "cpu" else replace(model("llama-350m")[0], context=2048)
     with on_threads(options.threads):
-        result = depth(config, device, (options.variants or ",".join(VARIANTS)).split(","), BATCH[device])
+        result = depth(config, device, (options.variants or ",".join(VARIANTS)).split(","), batch=BATCH[device])
     result = {"benchmark": "depth", **provenance(device, __name__), **result}
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def depth(config: Architecture, device: str, variants: Sequence[str], batch: int
     with progress("equal to the plain path?", len(of)) as at:
         for i, (label, (name, reads)) in enumerate(of.items()):
             at(i, label)
-            side = sides[label] = Side(config, name, recipe, device, reads=reads)
+            side = sides[label] = Side(config, name, recipe, device=device, reads=reads)
             tokens = batch * config.context
             formula = 4 * tokens * activations(config, resolve(name, config.shape), fused=fast)
             found[label] = {"same_answer": side.same_answer(), "kept": side.kept(), "formula": formula}

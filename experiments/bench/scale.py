@@ -68,7 +68,7 @@ class Sized:
         """Return a GPU's bytes: weights, moments and activations, mostly in bf16, for so many sequences per part."""
         kept = (recomputed if again else activations)(self.config, self.plan, fused=True)
         state = state_bytes(self.config, self.plan, processes)
-        return state + activation_bytes(self.config, kept, self.plan, sequences, 2.0, fused=True)
+        return state + activation_bytes(self.config, kept, self.plan, sequences=sequences, number=2.0, fused=True)
 
 
 def sized(name: str) -> Sized:
@@ -147,14 +147,16 @@ def of_arms(times: float, interval: float, gpus: int = 1) -> tuple[Machines, Wor
     of = sized("vanilla")
     cost = saving_bytes(of.config, of.plan, gpus) / DISK
     machines = Machines(GPUS // NODE, NODE, NODE_MEAN / times)
-    return machines, Work(of.seconds / gpus, gpus, interval, cost, RESTART)
+    return machines, Work(of.seconds / gpus, gpus, interval, cost=cost, restart=RESTART)
 
 
 def overheads(times: float, interval: Callable[[float, float], float]) -> tuple[Work, float, list[Outcome]]:
     """Return an arm, by how much longer than its work it is expected to hold a GPU, and simulated campaigns."""
     machines, arm = of_arms(times, 1.0)
     arm = replace(arm, interval=interval(arm.cost, machines.mean))
-    theory = (expected(arm.seconds, arm.interval, arm.cost, machines.mean, arm.restart) + arm.restart) / arm.seconds - 1
+    theory = (
+        expected(arm.seconds, arm.interval, arm.cost, mean=machines.mean, restart=arm.restart) + arm.restart
+    ) / arm.seconds - 1
     return arm, theory, [simulate(machines, [arm] * ARMS, seed) for seed in SEEDS]
 
 
@@ -190,7 +192,7 @@ def limits() -> str:
     for seconds in (0.05, 1.0, 60.0):
         shares = []
         for cores in WORKERS:
-            points = [Work(seconds, 1, inf, 0.0, 0.0)] * (4 * cores)
+            points = [Work(seconds, 1, inf, cost=0.0, restart=0.0)] * (4 * cores)
             run = simulate(Machines(cores // NODE, NODE, inf, driver=DRIVER), points, 0)
             shares.append(run.worked / (run.seconds * cores))
         rows.append([f"{seconds:g}", *(f"{share:.0%}" for share in shares), f"{seconds / DRIVER:,.0f} workers"])

@@ -51,12 +51,12 @@ class Side:
                 parameter.add_(MOVED * torch.randn_like(parameter))
         depth = self.model.depth
         if isinstance(depth, TwoPhases):
-            self.model.depth = read_as(AttentionDepth, depth, config, plan)
+            self.model.depth = read_as(AttentionDepth, depth, config, plan=plan)
         self.optimiser = adamw(self.model, recipe)
         vocab = config.stem.vocab if isinstance(config.stem, Tokens) else 1
         self.tokens = torch.randint(vocab, (recipe.batch, config.context + 1), device=device)
         self.plain = self._gradients(fast=False)
-        self.model.depth = read_as(reads, depth, config, plan) if reads and isinstance(depth, TwoPhases) else depth
+        self.model.depth = read_as(reads, depth, config, plan=plan) if reads and isinstance(depth, TwoPhases) else depth
         if recipe.compile:
             torch._dynamo.config.recompile_limit = MODELS  # all models share the decoder's code
             self.model.compile(dynamic=False)

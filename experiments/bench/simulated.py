@@ -239,7 +239,7 @@ def simulate(machines: Machines, arms: Sequence[Work], seed: int) -> Outcome:
         except UserError:
             lost = len(items) - finished
     worked = sum(arm.seconds * arm.gpus for arm in arms)
-    return Outcome(cluster.now, lost, cluster.failures, cluster.used, worked)
+    return Outcome(cluster.now, lost, cluster.failures, used=cluster.used, worked=worked)
 
 
 def _nothing(*_: Any) -> Any:

@@ -59,14 +59,14 @@ class Stacked:
         self.toys, self.count = toys, 0
         rates = torch.full(toys.copied.shape[1:3], RECIPE.learning_rate)
         self.adam = StackedAdam(
-            toys, rates, torch.full_like(rates, RECIPE.clip * TASK.zero_loss), RECIPE.betas, RECIPE.eps
+            toys, rates, torch.full_like(rates, RECIPE.clip * TASK.zero_loss), betas=RECIPE.betas, eps=RECIPE.eps
         )
 
     def step(self, samples: list[Prompts]) -> None:
         moments = torch.stack([s.second_moment() / TASK.n for s in samples])
         query, label, w = (torch.stack([getattr(s, name) for s in samples]) for name in ("query", "label", "w"))
         self.count += 1
-        self.adam.step(self.gradients(Batch(moments, query, label, w)), self.count, 1.0)
+        self.adam.step(self.gradients(Batch(moments, query, label, w=w)), self.count, 1.0)
 
     def gradients(self, batch: Batch) -> dict[str, Tensor]:
         names, parameters = zip(*self.toys.named_parameters(), strict=True)

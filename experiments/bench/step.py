@@ -62,7 +62,7 @@ def bench_step(options: argparse.Namespace) -> int:
     }
     done = _written(options.out, result)
     if todo := [name for name in names if name not in done]:
-        baseline = Side(config, BASELINE, recipe, device)
+        baseline = Side(config, BASELINE, recipe, device=device)
         with progress("training steps", len(todo)) as at:
             for i, name in enumerate(todo):
                 at(i, name)
@@ -110,7 +110,7 @@ def _against(baseline: Side, name: str) -> Json:
     from theory.plans.accounting import flops
 
     config, recipe, device = baseline.config, baseline.recipe, baseline.device
-    side = Side(config, name, recipe, str(device))
+    side = Side(config, name, recipe, device=str(device))
     same = side.same_answer()
     turns = in_turns({BASELINE: partial(baseline.seconds, TIMED), "variant": partial(side.seconds, TIMED)})
     seconds = median(turns["variant"])

@@ -66,7 +66,7 @@ def optimum() -> Json:
         return time.perf_counter() - started
 
     def sampled() -> float:
-        toys = StackedToys([ToySpec(task, TOYS[toy], rank, 0) for toy, rank in points])
+        toys = StackedToys([ToySpec(task, TOYS[toy], rank, seed=0) for toy, rank in points])
         started = time.perf_counter()
         for _ in train(toys, recipe):
             pass

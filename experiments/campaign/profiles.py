@@ -19,14 +19,14 @@ _LARGE = replace(llama(d_model=256, n_heads=4, n_layers=6, d_ff=704, vocab=4096,
 CAMPAIGN = Setting(architecture=_SMALL, recipe=_RECIPE)
 SMOKE = Setting(
     architecture=replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=16, vocab=512, context=32), norm_eps=NO_EPS),
-    corpus=Corpus("stdlib", "", 0, 512),
+    corpus=Corpus("stdlib", "", 0, vocab=512),
     recipe=replace(_RECIPE, batch=32),
     held_out_windows=16,
     sweep=Sweep(rates=(4e-3, 8e-3), width=8, until=0.625, seeds=2),
 )
 GPU = Setting(
     architecture=_LARGE,
-    corpus=Corpus("stdlib", "", 0, 4096),
+    corpus=Corpus("stdlib", "", 0, vocab=4096),
     recipe=replace(_RECIPE, batch=32, precision="bf16", compile=True),
     sweep=Sweep(rates=(1e-3, 2e-3, 4e-3), width=192, until=5.0, seeds=2),
 )

@@ -174,7 +174,7 @@ class Question(ABC):
         return {
             group.name: [
                 {
-                    name: config.setting.arms(self.cell(config, group, name, rate(group, name)), seed)
+                    name: config.setting.arms(self.cell(config, group, name, rate=rate(group, name)), seed)
                     for name in (*VANILLAS, *group.arms)
                 }
                 for seed in range(seeds)
@@ -188,7 +188,9 @@ class Question(ABC):
         asking = [group for group in config.groups if group.rate is None]
         return {
             group.swept(name): {
-                rate: [config.setting.arms(self.cell(config, small, name, rate), seed) for seed in range(sweep.seeds)]
+                rate: [
+                    config.setting.arms(self.cell(config, small, name, rate=rate), seed) for seed in range(sweep.seeds)
+                ]
                 for rate in sweep.rates
             }
             for group in asking
@@ -265,7 +267,7 @@ def with_text(setting: Setting, slot: Slot) -> tuple[Setting, str | None]:
     if setting.corpus.digest:
         return setting, slot.data
     read = text(slot.data or setting.corpus.name, setting.corpus.vocab, setting.held_out_windows)
-    corpus = Corpus(read.name, read.source.digest, read.tokens, read.vocab)
+    corpus = Corpus(read.name, read.source.digest, read.tokens, vocab=read.vocab)
     return replace(setting, corpus=corpus), read.source.folder
 
 

@@ -141,7 +141,7 @@ class Signs(Question):
             values = {what: self.values(group, what) for what in (LOSS, *self.quantities)}
             family = len(which) * planned(measurement, OWN_RATE)
             found[name] = {
-                (what, arm, other): _interval(values[what], arm, other, family) for what, arm, other in which
+                (what, arm, other): _interval(values[what], arm, other, family=family) for what, arm, other in which
             }
         return found
 
@@ -187,7 +187,7 @@ class Signs(Question):
                     group = f"{mine} less {theirs}{rates(measurement['groups'][name], arm, against)}"
                     text = f"{mine} beside {theirs} ({name})"
                     yield unpredicted(
-                        f"{name}/{arm}/{against}", group, text, found[which], quantity=f"{NATS}, difference"
+                        f"{name}/{arm}/{against}", group, text, measured=found[which], quantity=f"{NATS}, difference"
                     )
 
     def _own(self, prediction: Json, measurement: Json, differences: Differences) -> Iterator[Expectation]:
@@ -225,9 +225,9 @@ class Signs(Question):
         for axis, (name, of_group) in zip(axes, panels, strict=False):
             if name not in ends:
                 drawn = [arm for arm in self.drawn if arm in of_group["loss"]] or arms(of_group)
-                gains(axis, name, of_group, self.words, drawn)
+                gains(axis, name, of_group, words=self.words, shown=drawn)
                 continue
-            self.draw_ends(axis, name, prediction, measurement, of_group)
+            self.draw_ends(axis, name, prediction, measurement=measurement, found=of_group)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
         style.finish(list(axes[: len(panels)]))

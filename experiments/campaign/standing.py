@@ -46,7 +46,7 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
         own = [flops_of(trunk) for name, trunk in left.items() if name not in seen]
         seen |= left.keys()
         trained = len(trunks([arm for arm in arms if arm in records]))
-        found.append(Standing(question, trained, len(own), price * sum(own), _checks(question, out)))
+        found.append(Standing(question, trained, len(own), seconds=price * sum(own), checks=_checks(question, out)))
     return found
 
 
@@ -61,7 +61,7 @@ def _checks(question: Question, out: Path) -> Sequence[Judgement] | None:
     runs = [run for place in (out, committed) if place for run in latest_runs(place, [question.name], (PROFILE,))]
     for run in runs:
         prediction, measurement = run.read("prediction.json"), run.read("measurement.json")
-        return conclusions(question, summary(run), prediction, measurement)
+        return conclusions(question, summary(run), prediction, measurement=measurement)
     return None
 
 

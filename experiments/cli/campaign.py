@@ -64,7 +64,7 @@ def _go_on(questions: Sequence[Question], out: Path, slot: Slot) -> None:
 
     for question in questions:
         try:
-            execute(prepare(question, PROFILE, None, out, slot))
+            execute(prepare(question, PROFILE, None, out=out, slot=slot))
         except Unfinished as stop:
             print_unfinished(stop)
             return
@@ -75,7 +75,7 @@ def _print(found: Sequence[Standing]) -> None:
     from experiments.verdicts.words import sentence
 
     rows = [(one.question.name, str(one.trained), str(one.left), f"{one.seconds / 3600:.1f}") for one in found]
-    print_rows(terminal(), "", COLUMNS, rows)
+    print_rows(terminal(), "", COLUMNS, rows=rows)
     for one in found:
         print(f"\n{one.question.name}: {one.question.title}")
         if one.checks is None:

@@ -75,7 +75,7 @@ def _tasks(options: argparse.Namespace) -> int:
     names = tuple(name for name in options.tasks.split(",") if name)
     if not names:
         raise UserError("--tasks: name one or more, separated by commas")
-    asked_for = harness.Tasks(names, options.tasks_from, options.fewshot, options.limit)
+    asked_for = harness.Tasks(names, options.tasks_from, options.fewshot, limit=options.limit)
     found = harness.evaluate_tasks(
         options.runs, asked_for, variant=options.variant, device=options.device, out=options.out
     )

@@ -81,7 +81,7 @@ def describe(options: argparse.Namespace) -> int:
     else:
         config, plan = model(options.preset, options.variant)
         variant = PRESETS[options.preset].variant if options.variant is None else options.variant
-    about = description(options.preset, variant, config, plan, options.dtype, options.context)
+    about = description(options.preset, variant, config, plan=plan, dtype=options.dtype, context=options.context)
     if options.json:
         print(json.dumps(about, indent=1))
     else:
@@ -100,13 +100,13 @@ def describe(options: argparse.Namespace) -> int:
 def variants(options: argparse.Namespace) -> int:
     from experiments.cli.describe import markdown, print_variants, variant_rows
 
-    return _table(options, "variants", variant_rows(options.preset), print_variants, markdown)
+    return _table(options, "variants", variant_rows(options.preset), print_rows=print_variants, markdown=markdown)
 
 
 def papers(options: argparse.Namespace) -> int:
     from experiments.cli.papers import markdown, paper_rows, print_papers
 
-    return _table(options, "papers", paper_rows(), print_papers, markdown)
+    return _table(options, "papers", paper_rows(), print_rows=print_papers, markdown=markdown)
 
 
 def _table(

@@ -71,13 +71,13 @@ def predict(options: argparse.Namespace) -> int:
         return _recall(options)
     if missing := [f"--{name}" for name in TASK if getattr(options, name) is None]:
         raise UserError(f"say {', '.join(missing)}: predict asks of regression prompts, or --recall of recall")
-    check_sizes(options.d, options.n, options.sigma, options.rank)
+    check_sizes(options.d, options.n, options.sigma, rank=options.rank)
     law = _law(options)
     if law and options.paper_bound:
         raise UserError("--paper-bound is proved for W0 = 0 and normal inputs of identity covariance only")
     plan = resolve(options.plan, two_layers(options.heads))
     beyond = beyond_two_layers(lambda shape: resolve(options.plan, shape), options.heads)
-    return _beyond(options, plan, law, beyond) if law else _central(options, plan, beyond)
+    return _beyond(options, plan, law, beyond=beyond) if law else _central(options, plan, beyond)
 
 
 def _recall(options: argparse.Namespace) -> int:
@@ -129,7 +129,7 @@ def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | 
     optimum = None if options.minimise else closed_form(plan, *task)
     over_ranks = None
     if optimum is None:
-        optimum = _minimised(options, plan, [rank], {})
+        optimum = _minimised(options, plan, [rank], law={})
     elif options.rank is None:
         losses = {a: closed_form(plan, *task[:3], a) for a in range(1, options.d + 1)}
         best, at = min((found.loss, a) for a, found in losses.items() if found is not None)
@@ -189,7 +189,7 @@ def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any], beyond
             raise NotCovered(f"{error} (--minimise)") from None
         bounds, missing = None, str(error)
     ranks = list(range(1, options.d + 1)) if options.rank is None else [options.rank]
-    minimised = _minimised(options, plan, ranks, law) if descend else None
+    minimised = _minimised(options, plan, ranks, law=law) if descend else None
     if options.json:
         found = {
             "bounds": bounds and asdict(bounds),

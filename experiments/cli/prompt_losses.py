@@ -48,7 +48,7 @@ def reference_losses(source: PromptSource, variant: object, width: int) -> list[
         return []
     d, n, sigma = source.d, source.n, source.sigma
     losses = {"predicting zero": float(regression.zero(d, sigma))}
-    toy = _toy_loss(variant, d, n, sigma) if isinstance(variant, str) else None
+    toy = _toy_loss(variant, d, n, sigma=sigma) if isinstance(variant, str) else None
     if toy is not None:
         wide = "as here" if width == d else f"{width:,} here"
         losses[f"the toy of {variant}, two layers of linear attention; tokens of d = {d:,} numbers ({wide})"] = toy
@@ -67,7 +67,7 @@ def _toy_loss(variant: str, d: int, n: int, sigma: float) -> float | None:
 
     try:
         plan = resolve(variant, two_layers(2))
-        optima = [closed_form(plan, d, n, sigma, rank) for rank in range(d + 1)]
+        optima = [closed_form(plan, d, n, sigma=sigma, rank=rank) for rank in range(d + 1)]
     except BadInput:  # nor where the toy does not cover the plan
         return None
     losses = [optimum.loss for optimum in optima if optimum is not None]

@@ -149,7 +149,9 @@ def run(options: argparse.Namespace) -> int:
         on=options.on,
     )
     results, failed = [], False
-    for job, outcome in executed([prepare(e, options.profile, options.seeds, options.out, slot) for e in experiments]):
+    for job, outcome in executed(
+        [prepare(e, options.profile, options.seeds, out=options.out, slot=slot) for e in experiments]
+    ):
         if isinstance(outcome, Unfinished):
             print_unfinished(outcome)
             continue
@@ -207,7 +209,7 @@ def compare(options: argparse.Namespace) -> int:
         prediction = run.read("prediction.json", dict.fromkeys(SAID if saved["seeds"] else ALWAYS, str))
         measurement = run.read("measurement.json")
         experiment = catalogue.experiment(known_as(saved["experiment"]))
-        checks = conclusions(experiment, saved, prediction, measurement)
+        checks = conclusions(experiment, saved, prediction, measurement=measurement)
         about: dict[str, Any] = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
         rows = table(experiment, prediction, measurement)
         if rows:

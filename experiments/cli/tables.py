@@ -60,7 +60,7 @@ def print_table(title: str, rows: Sequence[Sequence[str]], legend: Mapping[str, 
     """Print an experiment's own table, and what its words mean."""
     head, *others = rows
     console = terminal()
-    print_rows(console, title, head, others)
+    print_rows(console, title, head, rows=others)
     console.print("\n".join(f"{word}: {meaning}" for word, meaning in legend.items()), style="dim", highlight=False)
 
 
@@ -81,7 +81,7 @@ def print_checks(title: str, checks: Sequence[Judgement]) -> None:
             label = f"  {name}" if quantity else name
             rows.append((label, str(len(members)), *numbers, words.verdict_of_group(members)))
     console = terminal()
-    print_rows(console, title, COLUMNS, rows)
+    print_rows(console, title, COLUMNS, rows=rows)
     legend = "Each line shows the point that uses most of its tolerance; summary.json holds them all."
     if any(check.by_slack_alone for check in checks):
         legend += f"\n{words.SLACK_ALONE}"
@@ -103,7 +103,7 @@ def print_side_by_side(found: dict[str, Any]) -> None:
             )
         )
     console = terminal()
-    print_rows(console, "", MODEL_COLUMNS, rows)
+    print_rows(console, "", MODEL_COLUMNS, rows=rows)
     console.print(
         f"x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over {found['context']:,}.\n"
         "Losses of trainings: means over all answers on the first one's held-out data, and those less its own.\n"

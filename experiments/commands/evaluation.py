@@ -63,13 +63,13 @@ def evaluate(
             f"{asked_of[one]} would be asked about {one} and {asked_of[other]} about {other}: losses on different text "
             "cannot stand side by side; say --text for all"
         )
-    run = RunFolder(Path(out) / "evaluate" / named(found, asked.sample, device, __name__))
+    run = RunFolder(Path(out) / "evaluate" / named(found, asked.sample, device, module=__name__))
     with run.locked():
         measured = results(
             "evaluation",
             {str(number): one for number, one in enumerate(found, 1)},
             _Evaluation(asked, device),
-            run,
+            run=run,
             label="evaluating",
             backend=Serial(),
         )

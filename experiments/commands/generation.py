@@ -142,7 +142,7 @@ def write(
     drawn = generate(model, ids, tokens, sampling=sampling, seed=seed, stop=spoken.ends, vocab=spoken.tokenizer.vocab)
     written = [Written(prompt, read) for prompt, read in zip(prompts, ids, strict=True)]
     speed = Speed(read=sum(map(len, ids)))
-    return Writer(written, speed, _steps(drawn, written, speed, spoken, stop))
+    return Writer(written, speed, _steps(drawn, written, speed, spoken=spoken, stop=stop))
 
 
 def _steps(
@@ -158,7 +158,7 @@ def _steps(
             speed.reading = now - before
         for one, token in zip(written, tokens, strict=True):
             if token is not None and not one.ended:
-                _add(one, token, spoken, stop)
+                _add(one, token, spoken, stop=stop)
         yield
         if all(one.ended for one in written):
             return
@@ -206,7 +206,7 @@ def language(of: ModelFolder, data: str | None = None) -> Language:
             raise UserError(f"{of.folder} is a preset, which has no tokenizer; say --data FOLDER, of prepared text")
     elif of.published and not (of.folder / Ranks.file).is_file():
         published, ends = PublishedTokenizer(of.folder), ends_of(of.folder)
-        return Language(published, published.start or tuple(sorted(ends)[:1]), bool(published.start), ends)
+        return Language(published, published.start or tuple(sorted(ends)[:1]), bool(published.start), ends=ends)
     found = None if of.kind == "initial" else saved_tokenizer(of.folder)
     if found is None:
         place = Path(data or (of.source.folder if isinstance(of.source, TextSource) else ""))

@@ -63,9 +63,9 @@ def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made
         at(0, "reading")
         model = of.model("cpu")
         at(1, "digests")
-        about = _about(source, folder, variant, config["model_type"])
+        about = _about(source, folder, variant, kind=config["model_type"])
         at(2, "writing")
-        _write(place, model, about, folder, texts)
+        _write(place, model, about, before=folder, texts=texts)
         at(3)
     return Made(place, model_folder(place), _plain(model))
 
@@ -93,7 +93,7 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
             BEFORE: _origin(of),
         }
         at(2, "writing")
-        _write(place, model, about, of.folder, {} if of.published else _texts(of))
+        _write(place, model, about, before=of.folder, texts={} if of.published else _texts(of))
         at(3)
     return Made(place, model_folder(place), _plain(model))
 
@@ -181,7 +181,7 @@ def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "floa
         else:
             papers.save(model, out, to, dtype=dtype, beside=beside, texts=texts)
         at(2)
-    return Made(Path(out), of, plain, None if to == HF else to)
+    return Made(Path(out), of, plain, layout=None if to == HF else to)
 
 
 def _texts(of: ModelFolder) -> dict[str, str]:

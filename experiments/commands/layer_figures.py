@@ -71,22 +71,26 @@ PANELS: dict[str, tuple[Panel, ...]] = {
         Panel("Largest eigenvalue of the values", "squared units of $v$", "largest", log=True),
         Panel("Share of the largest", "share of the eigenvalues' sum", "share"),
         Panel("Largest, of what the layer projects", "squared units of $v$", "own", log=True),
-        Panel("Eigenvalues, layer 1", "squared units of $v$", "eigenvalues", PLACE, 0, True),
+        Panel("Eigenvalues, layer 1", "squared units of $v$", "eigenvalues", x=PLACE, at=0, log=True),
     ),
-    "similarity": (Panel("Similarity of tokens' states", "mean cosine", "similarity", STATE),),
+    "similarity": (Panel("Similarity of tokens' states", "mean cosine", "similarity", x=STATE),),
     "norms": (
         Panel("Values: first token", "norm / mean of the others", "value_first"),
-        Panel("States: first token", "norm / mean of the others", "state_first", STATE),
+        Panel("States: first token", "norm / mean of the others", "state_first", x=STATE),
         Panel("Values: other tokens", "mean norm (units of $v$)", "value_others", log=True),
-        Panel("States: other tokens", "mean norm (units of $h$)", "state_others", STATE, log=True),
-        Panel("Values by position, last layer", "norm (units of $v$)", "value_by_position", POSITION, -1, True),
-        Panel("States by position, into the last", "norm (units of $h$)", "state_by_position", POSITION, -2, True),
+        Panel("States: other tokens", "mean norm (units of $h$)", "state_others", x=STATE, log=True),
+        Panel(
+            "Values by position, last layer", "norm (units of $v$)", "value_by_position", x=POSITION, at=-1, log=True
+        ),
+        Panel(
+            "States by position, into the last", "norm (units of $h$)", "state_by_position", x=POSITION, at=-2, log=True
+        ),
     ),
     "heads": (Panel("Similarity of heads' attention", "mean cosine of two heads", "cosine"),),
     "gradients": (Panel("Gradient of a layer's parameters", "norm (units of loss / weight)", "gradient", log=True),),
     "lens": (
-        Panel("Logit lens", "loss", "loss", STATE),
-        Panel("Linear probe: token before", "held-out $R^2$", "previous", STATE),
+        Panel("Logit lens", "loss", "loss", x=STATE),
+        Panel("Linear probe: token before", "held-out $R^2$", "previous", x=STATE),
     ),
     "induction": (
         Panel("To the token before", "share of attention, best head", "best_previous", uniform=_of("uniform_previous")),
@@ -117,7 +121,7 @@ def _figure(panels: Sequence[Panel], record: Json, results: Sequence[Json]) -> F
         axis.set_axis_off()
     for panel, axis in zip(panels, axes, strict=False):
         for about, result, look in zip(record["runs"], results, looks(record["runs"]), strict=True):
-            _draw(axis, panel, result, about["sequences"], look)
+            _draw(axis, panel, result, sequences=about["sequences"], look=look)
         for number, uniform in enumerate(_distinct([panel.uniform(result) for result in results])):
             label = None if number else "uniform attention to the past"
             if isinstance(uniform, list):

@@ -61,7 +61,7 @@ def trained(folder: Path, variant: str | None, sizes: dict[str, int | None]) -> 
     if of.kind == "published":
         raise UserError(f"{folder} is laid out as others do it; make it a folder of our own with `crosslayer import`")
     initial = Initial(str(folder), digest_of(folder / WEIGHTS))
-    return Model(of.architecture, of.plan, of.name, initial)
+    return Model(of.architecture, of.plan, of.name, initial=initial)
 
 
 def arm(of: Model, options: TrainingOptions) -> Arm:

@@ -60,9 +60,9 @@ def probe(
     device = chosen_device(device)
     found = subjects([Path(run) for run in runs], asked)
     names = families(found, what)
-    run = RunFolder(Path(out) / "probe" / named(found, asked.sample, device, __name__))
+    run = RunFolder(Path(out) / "probe" / named(found, asked.sample, device, module=__name__))
     with run.locked():
-        record = _record(run, found, names, asked.sample, device)
+        record = _record(run, found, names, sample=asked.sample, device=device)
         with progress("drawing", len(names)) as at:
             for place, name in enumerate(names):
                 at(place, name)
@@ -102,7 +102,7 @@ def _check_known(what: Sequence[str]) -> None:
 def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], sample: Sample, device: str) -> Json:
     measure = _Measure(sample, device)
     items = {f"{number} {name}": (one, name) for number, one in enumerate(subjects, 1) for name in names}
-    found = results("probe", items, measure, run, label="probing", backend=Serial())
+    found = results("probe", items, measure, run=run, label="probing", backend=Serial())
     numbers = range(1, len(subjects) + 1)
     counts = [found[f"{number} {names[0]}"] for number in numbers]
     return {

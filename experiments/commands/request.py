@@ -56,13 +56,15 @@ def ask(options: TrainingOptions, count: int) -> Request:
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
     named = in_a_path(called) if options.preset is None else f"{options.preset}-{in_a_path(of.label)}"
-    run = RunFolder(_place(options.out / "train", named, arm.key(device), options.preset))
+    run = RunFolder(_place(options.out / "train", named, arm.key(device), preset=options.preset))
     if arm.initial and not run.has("config.json"):
         arm.model("cpu")  # damaged weights are told of before there is a folder
     if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
         warn(line)
     needs = memory.in_words(memory.needed(arm, device, count, recompute=recompute))
-    return Request(arm, called, run, device, before, f"{needs} of memory{' a process' if count > 1 else ''}")
+    return Request(
+        arm, called, run, device=device, before=before, memory=f"{needs} of memory{' a process' if count > 1 else ''}"
+    )
 
 
 def _place(folder: Path, named: str, key: str, preset: str | None) -> Path:

@@ -151,7 +151,7 @@ def _trained(of: ModelFolder, asked: Asked) -> Trained:
         for option, value in (("data", asked.data), ("context", asked.context)):
             if value is not None:
                 raise UserError(f"--{option} is for text, and {folder} was trained on {source.kind}")
-    return Trained(of, source, context, digest_of(folder / WEIGHTS))
+    return Trained(of, source, context, weights=digest_of(folder / WEIGHTS))
 
 
 def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
@@ -172,11 +172,14 @@ def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
     if source == RANDOM:
         drawn, data = random_sequences(context + 1, count, vocab), "text drawn at random"
     else:
-        drawn, data = sequences(PublishedTokenizer(folder), source, context + 1, count, vocab), f"the text of {source}"
+        drawn, data = (
+            sequences(PublishedTokenizer(folder), source, context + 1, count=count, vocab=vocab),
+            f"the text of {source}",
+        )
     check_spread(count, context)
     check_spread(len(drawn), context, f"all that {source} holds")
     initial = [f"initial weights, seed {of.seed}"] if of.kind == "initial" else None
-    return Published(of, drawn, data, _digest(initial or [digest_of(path) for path in weight_files(folder)]))
+    return Published(of, drawn, data, weights=_digest(initial or [digest_of(path) for path in weight_files(folder)]))
 
 
 def _context(folder: Path, architecture: Architecture, asked: Asked, *, by_default: int) -> int:

@@ -44,7 +44,7 @@ def _draw_positions(axis: Axes, record: Json, source: PromptSource) -> None:
     steps = min(source.n, STRETCHES)
     pairs = [round(i * source.n / steps) for i in range(steps + 1)]
     if source.law == PLAIN:
-        curves = icl_curves.curves(source.d, source.n, source.sigma, pairs)
+        curves = icl_curves.curves(source.d, source.n, source.sigma, pairs=pairs)
     else:  # theory's other curves are of plain prompts
         curves = {"predict zero": [source.regression.zero_loss for _ in pairs]}
     icl_curves.draw(axis, curves, pairs)

@@ -30,7 +30,7 @@ def curves(d: int, n: int, sigma: float, pairs: Sequence[int] | None = None) -> 
     return {
         "predict zero": [regression.zero(d, sigma) for _ in pairs],
         "one optimal step": [regression.one_step(d, k, sigma) for k in pairs],
-        "three optimal steps": [regression.steps(d, k, sigma, 3).value for k in pairs],
+        "three optimal steps": [regression.steps(d, k, sigma, count=3).value for k in pairs],
         "minimum norm": [loss if math.isfinite(loss) else None for loss in least_squares],
         "Bayes ridge": [regression.ridge(d, k, sigma).value for k in pairs],
     }

@@ -34,7 +34,7 @@ def draw(config: Architecture, plan: Plan, title: str) -> Figure:
     fig.suptitle(f"{title}: {layer_words(config, plan)}", fontsize=10, x=0.01, ha="left")
     axes = list(fig.subplots(1, len(widths), width_ratios=widths, squeeze=False).flat)
     for axis, name in zip(axes, maps, strict=False):
-        _heads(axis, config, plan, name)
+        _heads(axis, config, plan, name=name)
     _depth(axes[-1], config, plan)
     fig.legend(handles=_legend(plan), loc="outside lower left", ncols=3, frameon=False, fontsize=8)
     return fig

@@ -58,10 +58,10 @@ class Layer:
 
 
 LAYERS = {
-    "one": Layer("one ordinary head", 1, "no", "#1a1a1a", "--", "s"),
-    "two": Layer("two ordinary heads of half the width", 2, "no", "#8a8a8a", "-.", "D"),
-    "dynamic": Layer("one dynamic head", 1, "revised", style.DVA, "-", "o"),
-    "gate": Layer("one head with a linear gate", 1, "gate", "#2f7fb8", ":", "^"),
+    "one": Layer("one ordinary head", 1, "no", color="#1a1a1a", line="--", marker="s"),
+    "two": Layer("two ordinary heads of half the width", 2, "no", color="#8a8a8a", line="-.", marker="D"),
+    "dynamic": Layer("one dynamic head", 1, "revised", color=style.DVA, line="-", marker="o"),
+    "gate": Layer("one head with a linear gate", 1, "gate", color="#2f7fb8", line=":", marker="^"),
 }
 
 
@@ -88,7 +88,7 @@ class Config:
         sizes = [(table, even(width_needed(*table))) for table in self.tables]
         sizes += [(self.swept, width) for width in self.widths]
         cells = [
-            Cell(layer, table, width, self.restarts, self.steps)
+            Cell(layer, table, width, restarts=self.restarts, steps=self.steps)
             for table, width in dict.fromkeys(sizes)
             for layer in LAYERS
         ]
@@ -167,7 +167,7 @@ class Example:
         """Return the mean squared errors that the restarts of every cell ended with."""
         cells = config.cells()
         in_order = longest_first(cells, lambda cell: cell.table[0] * cell.table[1] * cell.width)
-        trained = results("table", in_order, train, run, label=self.name, size=lambda cell: cell.restarts)
+        trained = results("table", in_order, train, run=run, label=self.name, size=lambda cell: cell.restarts)
         return {"errors": {name: trained[name]["errors"] for name in cells}}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Check]:
@@ -196,8 +196,8 @@ class Example:
         fig, axes = style.figure(2, width=4.6, height=4.6)
         best = {name: min(errors) for name, errors in measurement["errors"].items()}
         swept = "x".join(map(str, prediction["swept"]))
-        draw_tables(axes[0], prediction, best, swept)
-        draw_widths(axes[1], prediction, best, swept)
+        draw_tables(axes[0], prediction, best, swept=swept)
+        draw_widths(axes[1], prediction, best, swept=swept)
         for axis in axes:
             axis.set_ylabel("mean squared error, over a meaning's square")
         style.finish(axes)
@@ -217,7 +217,7 @@ def fit(layer: str, table: Table, width: int, *, seed: int, steps: int) -> float
     """Return the mean squared error after so many steps of Adam, then as many of quasi-Newton, in float64."""
     import torch
 
-    model = decoder(layer, table, width, seed)
+    model = decoder(layer, table, width, seed=seed)
     inputs, meanings = pairs(table)
 
     def error() -> Tensor:

@@ -95,7 +95,7 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
     slot = slot or Slot()
     if slot.device.startswith("cuda"):
         slot = replace(slot, jobs=slot.jobs or profile.on_gpu)
-    return Job(experiment, profile, config, RunFolder(folder / name, slot))
+    return Job(experiment, profile, config, run=RunFolder(folder / name, slot))
 
 
 def execute(job: Job) -> Sequence[Judgement]:
@@ -134,9 +134,9 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
     if not run.has("measurement.json"):
         run.write("measurement.json", experiment.measure(profile.config, seeds, run))
     measurement = run.read("measurement.json")
-    checks = _compared(experiment, profile, prediction, measurement)
+    checks = _compared(experiment, profile, prediction, measurement=measurement)
     if not all(run.has(name) for name in figure_files(experiment)):
-        _draw(experiment, prediction, measurement, run)
+        _draw(experiment, prediction, measurement, run=run)
     if not run.has("summary.json"):
         seeds = measurement.get("seeds") or seeds  # fewer, where time was up
         summary = {
@@ -174,7 +174,7 @@ def _compared(experiment: Experiment, profile: Profile, prediction: Json, measur
 def conclusions(experiment: Experiment, saved: Json, prediction: Json, measurement: Json) -> list[Judgement]:
     """Return a finished run's checks by the present rules, or those in its summary, `saved`, where these do not fit."""
     try:
-        return _compared(experiment, experiment.profiles[saved["profile"]], prediction, measurement)
+        return _compared(experiment, experiment.profiles[saved["profile"]], prediction, measurement=measurement)
     except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
         return [judgement(content) for content in saved["checks"]]
 

@@ -79,7 +79,7 @@ class Run:
     def found(self) -> Found:
         measurement = self.folder.read("measurement.json")
         return Found(
-            conclusions(self.experiment, self.saved, self.prediction, measurement),
+            conclusions(self.experiment, self.saved, self.prediction, measurement=measurement),
             untuned(measurement),
             table(self.experiment, self.prediction, measurement),
         )
@@ -204,7 +204,7 @@ def _runs(experiment: Experiment, folder: Path) -> list[RunFolder]:
 
 def _run(folder: RunFolder, *, committed: bool) -> Run:
     saved = summary(folder)
-    run = Run(folder, catalogue.experiment(known_as(saved["experiment"])), saved, committed)
+    run = Run(folder, catalogue.experiment(known_as(saved["experiment"])), saved, committed=committed)
     _check_figure(folder / "figure.png")
     return run
 

@@ -20,7 +20,7 @@ def _map(plan: Plan, name: str) -> str:
     layers, heads = plan.shape.layers, plan.shape.heads
     width, height = LEFT + heads * (CELL + GAP), layers * (CELL + GAP)
     cells = [
-        _cell(plan, name, layer, head, LEFT + (head - 1) * (CELL + GAP), (layers - layer) * (CELL + GAP))
+        _cell(plan, name, layer, head=head, x=LEFT + (head - 1) * (CELL + GAP), y=(layers - layer) * (CELL + GAP))
         for layer, head in plan.shape.cells()
     ]
     rows = [

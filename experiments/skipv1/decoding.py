@@ -83,7 +83,7 @@ def _profile(config: Config, seconds: int, share: str, device: str = "cpu") -> P
 PROFILES = {
     "smoke": _profile(_TINY, 5, "100 % of the time of a step"),
     "cpu": _profile(_CPU, 90, "about 15 % of the time of a step"),
-    "gpu": _profile(_LARGE, 300, "about 10 % of the time of a step of LLaMA-350M in bf16", "cuda"),
+    "gpu": _profile(_LARGE, 300, "about 10 % of the time of a step of LLaMA-350M in bf16", device="cuda"),
     "gpu-tiny": _profile(_GPU_TINY, 5, "100 % of the time of a step"),
 }
 
@@ -138,7 +138,7 @@ class Decoding:
             config.architecture,
             run.slot.device,
             config.variants,
-            config.sizes,
+            sizes=config.sizes,
             prompts=config.prompts,
             turns=config.turns,
         )
@@ -149,8 +149,8 @@ class Decoding:
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         fig, axes = style.figure(3, width=4.6, height=4.8)
         _draw_cache(axes[0], prediction, measurement)
-        _draw_ratios(axes[1], prediction["read"], measurement, "step")
-        _draw_ratios(axes[2], prediction["prompt"], measurement, "prompt")
+        _draw_ratios(axes[1], prediction["read"], measurement, what="step")
+        _draw_ratios(axes[2], prediction["prompt"], measurement, what="prompt")
         style.finish(axes)
         return fig
 
@@ -194,7 +194,7 @@ def _speeds(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     for size in read[BASELINE]:
         words = "{} sequences of {} tokens".format(*_parsed(size))
         for name in [name for name in read if name != BASELINE]:
-            once, twice = (_over_vanilla(seconds, name, size, times) for times in (1.0, 2.0))
+            once, twice = (_over_vanilla(seconds, name, size, times=times) for times in (1.0, 2.0))
             if name == SKIPV1:
                 yield Expectation.sampled(
                     *(replace(interval, mean=-interval.mean) for interval in (once, twice)),

@@ -192,9 +192,9 @@ class SkipV1Gap:
         trained = [*every_rank(config.trained), *config.limit.trained_points]
         return {
             "exact": minimise_all(minima, run),
-            "trained": train_all(trained, seeds, config.training, run),
+            "trained": train_all(trained, seeds, config.training, run=run),
             "readouts_only": readouts_only(shown, seeds, config.training.start),
-            "from_gaussian": train_all(shown, seeds, config.from_gaussian, run),
+            "from_gaussian": train_all(shown, seeds, config.from_gaussian, run=run),
         }
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Check]:
@@ -206,10 +206,10 @@ class SkipV1Gap:
         fig, axes = style.figure(2, rows=2, width=4.2, height=4.0)
         shown = prediction["shown"]
         numbers = prediction["sizes"][shown]
-        _draw_losses(axes[0], shown, numbers, measurement)
+        _draw_losses(axes[0], shown, numbers, measurement=measurement)
         _draw_gaps(axes[1], prediction, measurement)
-        _draw_deviations(axes[2], shown, numbers, measurement)
-        _draw_bound(axes[3], shown, numbers, measurement["trained"])
+        _draw_deviations(axes[2], shown, numbers, measurement=measurement)
+        _draw_bound(axes[3], shown, numbers, trained=measurement["trained"])
         style.finish(axes)
         return fig
 
@@ -219,7 +219,7 @@ class SkipV1Gap:
         _draw_over_context(axes[0], prediction["limit"], measurement)
         _draw_over_width(axes[1], prediction["limit"], measurement["exact"])
         for axis in axes:
-            style.crosses(axis, [], [], "exact minimisation")
+            style.crosses(axis, [], [], label="exact minimisation")
             axis.axhline(0.25, color="#999999", linewidth=0.8)
             axis.set_ylim(-0.03, 1.12)
             axis.set_ylabel(r"share of $E\,\|W^*\|^2$ explained")
@@ -351,7 +351,7 @@ def _compare_limit(prediction: Json, exact: Json, trained: Json) -> Iterator[Che
         for row in prediction[rows]:
             for toy in TOYS:
                 key, power = _best_key(row, toy), row["d"] ** 2
-                closed = ClosedForm(LIMIT, row[toy], row["rho"] / power, SHARE)
+                closed = ClosedForm(LIMIT, row[toy], row["rho"] / power, quantity=SHARE)
                 yield exact_check(
                     f"exact/{name}/{key}",
                     group=f"exact minimum, {toy}, {where}",
@@ -392,7 +392,7 @@ def _draw_losses(axis: Axes, shown: str, numbers: Json, measurement: Json) -> No
         dots = [(a, zero - v) for a, key in zip(ranks, keys, strict=True) for v in measurement["from_gaussian"][key]]
         axis.plot(*zip(*dots, strict=True), ".", color=look["color"], markersize=5, alpha=0.7, zorder=1)
     axis.plot([], [], ".", color="#777777", label="Gaussian start, each seed")
-    style.crosses(axis, [], [], "exact minimisation")
+    style.crosses(axis, [], [], label="exact minimisation")
     axis.axhline(zero, color="#999999", linewidth=0.8)
     above: Json = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
     axis.annotate("predicting zero", (d / 2, zero), fontsize=7.5, **above)
@@ -416,7 +416,7 @@ def _draw_gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
             intervals = [t_interval(_paired_gaps(measurement["trained"], size, a)) for a in ranks]
             label = f"$d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$, 95 %"
             style.bars(axis, shares, intervals, unit=scale, marker=marker, color=style.SKIPV1["color"], label=label)
-    style.crosses(axis, [], [], "exact minimisation")
+    style.crosses(axis, [], [], label="exact minimisation")
     axis.set_xlabel("share $a/d$ of the numbers spent on $x$")
     axis.set_ylabel(r"gap at equal rank / $\rho d^2$")
     axis.set_title("Gap at equal rank, all sizes")
@@ -439,7 +439,7 @@ def _draw_deviations(axis: Axes, shown: str, numbers: Json, measurement: Json) -
         axis.plot(places, start, "+", color=look["color"], markersize=6)
         style.crosses(axis, [a + 3 * shift for a in signals], exact)
         style.bars(axis, places, trained, marker=marker, color=look["color"], label=f"{name}, trained, 95 %")
-    style.crosses(axis, [], [], "exact minimisation")
+    style.crosses(axis, [], [], label="exact minimisation")
     axis.set_xticks(range(d + 1))
     axis.plot([], [], "+", color="#777777", label="untrained, best $W$ only")
     low, high = axis.get_ylim()
@@ -471,7 +471,7 @@ def _draw_over_context(axis: Axes, limit: Json, measurement: Json) -> None:
     curve, contexts, trained = limit["curve"], limit["contexts"], measurement["trained"]
     for toy, (name, look, marker) in style.TOYS.items():
         axis.plot([row["n"] for row in curve], [row[toy] for row in curve], label=f"{name}, closed form", **look)
-        _draw_optima(axis, "n", contexts, toy, measurement["exact"])
+        _draw_optima(axis, "n", contexts, toy=toy, exact=measurement["exact"])
         keys = {row["n"]: _best_key(row, toy) for row in contexts}
         intervals = {n: t_interval(_shares(trained[key], limit)) for n, key in keys.items() if key in trained}
         label = f"{name}, trained, 95 %"
@@ -487,7 +487,7 @@ def _draw_over_width(axis: Axes, limit: Json, exact: Json) -> None:
     widths = limit["widths"]
     for toy, (name, look, _) in style.TOYS.items():
         axis.plot([row["d"] for row in widths], [row[toy] for row in widths], label=f"{name}, closed form", **look)
-        _draw_optima(axis, "d", widths, toy, exact)
+        _draw_optima(axis, "d", widths, toy=toy, exact=exact)
     axis.set_xlabel("width $d$")
     axis.set_title("In the limit of endless context")
 

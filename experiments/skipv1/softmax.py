@@ -169,7 +169,7 @@ class SkipV1Softmax:
             "trained",
             stacks,
             partial(_train, seeds=seeds, held_out=config.held_out),
-            run,
+            run=run,
             label="training with softmax heads",
             size=lambda stack: stack[0].steps + held_out_batches(config.held_out),
         )
@@ -178,7 +178,7 @@ class SkipV1Softmax:
             "construction",
             {f"{size.key}/{kind}": (size, kind) for size in config.sizes for kind in BUILT},
             partial(_put_in, batches=batches),
-            run,
+            run=run,
             label="weights that theory writes down",
             size=lambda _: batches,
         )
@@ -202,7 +202,7 @@ class SkipV1Softmax:
         panels = len(widths) + 2
         fig, axes = style.figure(2, rows=(panels + 1) // 2, width=4.4, height=4.2)
         for axis, d in zip(axes, widths, strict=False):
-            _draw_over_n(axis, d, prediction, measurement["explained"])
+            _draw_over_n(axis, d, prediction, explained=measurement["explained"])
         _draw_over_logits(axes[panels - 2], list(prediction["logits"].values()))
         _draw_gaps(axes[panels - 1], prediction["gaps"])
         for axis in axes[panels:]:
@@ -332,8 +332,8 @@ def _put_in(built: tuple[Setting, str], desk: Desk, *, batches: int) -> Json:
 
     (size, kind), d = built, built[0].d
     task, heads, best = RegressionTask(*size.floats), KINDS[kind]["skipv1"], _construction(size, kind)
-    start = Given.of(vars(softmax_weights(d, size.n, d, heads, best.logit_scale, best.step)))
-    toys = SoftmaxToys([ToySpec(task, heads, d, seed, start) for seed in range(STREAMS)], dtype=torch.float64)
+    start = Given.of(vars(softmax_weights(d, size.n, d, heads=heads, logit_scale=best.logit_scale, step=best.step)))
+    toys = SoftmaxToys([ToySpec(task, heads, d, seed=seed, init=start) for seed in range(STREAMS)], dtype=torch.float64)
     values = []
     for batch in range(batches):
         values.append(explained_signal(toys, EVAL_BATCH, start=batch).flatten() / d**2)
@@ -439,7 +439,7 @@ def _draw_over_n(axis: Axes, d: str, prediction: Json, explained: Json) -> None:
             marks: Json = {"marker": MARKERS[kind], "color": look["color"], "label": f"{label}, 95 %"}
             style.bars(axis, list(trained), intervals, **marks)
             for place, values in trained.items():
-                style.seeds(axis, place, values, look["color"])
+                style.seeds(axis, place, values, color=look["color"])
     axis.set_xscale("log", base=2)
     axis.set_ylim(-0.03, 1.08)
     axis.set_xlabel("context length $n$ (pairs)")

@@ -67,7 +67,7 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
     }
     label = f"training {len(points) * seeds} toys, {training.start} start"
     size = training.steps + held_out_batches(training.held_out)
-    trained = results("trained", groups, _trained, run, label=label, size=lambda _: size)
+    trained = results("trained", groups, _trained, run=run, label=label, size=lambda _: size)
     explained: dict[tuple[str, int], float] = {}
     for name, group in groups.items():
         for key, values in trained[name]["explained"].items():
@@ -171,7 +171,11 @@ def _specs(points: Sequence[Point], seeds: Sequence[int], start: Start) -> list[
     from icl.toys.stacked import Gaussian, Orthogonal, ToySpec
 
     init = Orthogonal() if start == "orthogonal" else Gaussian()
-    return [ToySpec(RegressionTask(*p.size.floats), TOYS[p.toy], p.rank, seed, init) for p in points for seed in seeds]
+    return [
+        ToySpec(RegressionTask(*p.size.floats), TOYS[p.toy], p.rank, seed=seed, init=init)
+        for p in points
+        for seed in seeds
+    ]
 
 
 def _by_point(points: Sequence[Point], seeds: Sequence[int], values: Sequence[float]) -> Json:

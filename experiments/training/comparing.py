@@ -117,7 +117,7 @@ def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> As
     if toy and any(missing(toy, trained) for trained in plans):
         toy = None  # two layers do not contain what it changes
     plans_of_files = tuple(plans) if user_files.names_a_file(variant) else ()
-    return Asked(name, plans_of_files, toy, expectations.expectations_of(variant))
+    return Asked(name, plans_of_files, toy, expects=expectations.expectations_of(variant))
 
 
 def bare(variant: str) -> str:

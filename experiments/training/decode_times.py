@@ -64,7 +64,7 @@ def decode_times(
     with progress("equal to a whole pass?", len(variants) + 1) as at:
         for i, name in enumerate(variants):
             at(i, name)
-            models[name] = model_of(config, name, longest, device, dtype)
+            models[name] = model_of(config, name, longest, device=device, dtype=dtype)
             found[name] = {"apart": _steps_apart(models[name]), "sizes": {}, "prompts": {}}
         theirs = _theirs(models[BASELINE], dtype) if BASELINE in models and find_spec(THEIRS) else None
         if theirs is not None:

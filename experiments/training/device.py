@@ -67,5 +67,5 @@ def slot_for(
     if on == "ray":
         if device not in ("cpu", "cuda"):
             raise UserError(f"--device must be auto, cpu or cuda, got {device!r}")
-        return Slot(device, jobs, deadline, data, on)
-    return Slot(chosen_device(device), jobs, deadline, data)
+        return Slot(device, jobs, deadline, data=data, on=on)
+    return Slot(chosen_device(device), jobs, deadline, data=data)

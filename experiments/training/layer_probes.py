@@ -218,7 +218,7 @@ def induction(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
         raise UserError("induction needs sequences of two tokens or more")
     drawn = []
     for seed, batch in enumerate(batches):
-        inputs = attention.repeated(stem.vocab, length, len(batch.inputs), seed).to(batch.inputs.device)
+        inputs = attention.repeated(stem.vocab, length, len(batch.inputs), seed=seed).to(batch.inputs.device)
         drawn.append(Batch(inputs, inputs))
     before = attention.previous_token(2 * length).to(batches[0].inputs.device)
 

@@ -55,7 +55,7 @@ def train_stacked(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, 
     # One of each key: variants may be the same plan on a shape.
     todo = {key: arm for arm, key in keys.items() if key not in there and arm not in alone}
     items = {_name(stack, device): stack for stack in stacks(list(todo.values()))}
-    results("stack", items, _trained, run, label=label, size=_size, partial=True)
+    results("stack", items, _trained, run=run, label=label, size=_size, partial=True)
     records = finished(run)
     found = train_all(alone, run, label) if alone else {}
     found |= {arm: records[key] for arm, key in keys.items() if key in records}
@@ -140,18 +140,18 @@ def _trained(stack: Stack, desk: Desk) -> Json:
     task = members[0].task()
     assert isinstance(task, StackTask)
     models = [arm.model(device) for arm in members]
-    at_start = [probed(arm, model, task, device) for arm, model in zip(members, models, strict=True)]
+    at_start = [probed(arm, model, task, device=device) for arm, model in zip(members, models, strict=True)]
     log = StepLog(RunFolder(desk.folder), "step", 1, **LOGGED)
     steps = train(
         models,
         task,
         stack.recipes,
-        [arm.seed for arm in members],
-        [arm.recipe.learning_rate for arm in members],
+        seeds=[arm.seed for arm in members],
+        rates=[arm.recipe.learning_rate for arm in members],
         folder=desk.folder / "training",
         warn=warn,
         name=_name(stack, device),
-        probe=(lambda i, model: probed(members[i], model, task, device)) if members[0].probes else None,
+        probe=(lambda i, model: probed(members[i], model, task, device=device)) if members[0].probes else None,
     )
     note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
     with stoppable(steps):
@@ -168,7 +168,10 @@ def _trained(stack: Stack, desk: Desk) -> Json:
     about = {"seconds": seconds, **provenance(device, __name__, *map(probes.module, members[0].probes))}
     trainings = [(i, place) for place in range(len(stack.recipes)) for i in range(len(members))]
     common, records = packed(
-        [{**_record(stack, i, place, log.lines, device, at_start[i]), **about} for i, place in trainings]
+        [
+            {**_record(stack, i, place, lines=log.lines, device=device, at_start=at_start[i]), **about}
+            for i, place in trainings
+        ]
     )
     return {"common": common, "records": records}
 

@@ -49,7 +49,7 @@ def probe(model: Decoder, task: Task, device: str) -> Json:
     (`icl.probes.cross_layer`).
     """
     batches = SAMPLE.batches(task, device)
-    found = asked(model, task, batches, tuple(KEPT))
+    found = asked(model, task, batches, families=tuple(KEPT))
     by_layer = {
         family: {name: found[family][name] for name in names if name in found[family]} for family, names in KEPT.items()
     }

@@ -61,8 +61,8 @@ def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64, *, opened: b
 
     folder = prepared(name, vocab)
     manifest = open_data(folder).manifest
-    source = TextSource(str(folder), manifest.digest, held_out_windows, opened)
-    return Text(source, manifest.name, of_models(manifest.tokenizer.vocab), manifest.splits["train"].tokens)
+    source = TextSource(str(folder), manifest.digest, held_out_windows, opened=opened)
+    return Text(source, manifest.name, of_models(manifest.tokenizer.vocab), tokens=manifest.splits["train"].tokens)
 
 
 def of_models(vocab: int) -> int:

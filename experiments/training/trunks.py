@@ -79,7 +79,7 @@ def train_sharing(arms: Sequence[Arm], run: RunFolder, label: str, *, keeping: b
         memory.check(arm, device)
     items = {trunk.name(device): trunk for trunk in trunks(list(todo.values()))}
     work = partial(_trained, models=str(run / MODELS)) if keeping else _trained
-    results("stack", items, work, run, label=label, size=Trunk.steps, partial=True)
+    results("stack", items, work, run=run, label=label, size=Trunk.steps, partial=True)
     records = finished(run)
     return {arm: records[key] for arm, key in keys.items() if key in records}
 
@@ -117,14 +117,16 @@ def _trained(trunk: Trunk, desk: Desk, models: str = "") -> Json:
     for part in stretches([arm.recipe for arm in trunk.arms]):
         report = _reporter(desk, done - part.first)
         if not part.ends:
-            _grow(whole, desk, part.last, report, at_start)
+            _grow(whole, desk, part.last, report=report, at_start=at_start)
         elif part.recipe < len(shorter):
-            records.append(_branch(shorter[part.recipe], whole, desk, report, at_start))
+            records.append(_branch(shorter[part.recipe], whole, desk, report=report, at_start=at_start))
         else:
             folder = _folder(desk, whole)
             weights = folder / WEIGHTS if models and whole.seed == 0 and not whole.twin else None
             told = report(whole)
-            record = train_arm(whole, folder, desk.slot.device, told, warn, weights=weights, at_start=at_start)
+            record = train_arm(
+                whole, folder, desk.slot.device, on_log=told, warn=warn, weights=weights, at_start=at_start
+            )
             records.append(record)
             if weights and weights.exists():
                 _keep(whole, folder, model_folder(models, whole, desk.slot.device))
@@ -159,7 +161,7 @@ def _at_start(arm: Arm, desk: Desk) -> Json:
     folder = RunFolder(desk.folder)
     if not folder.has(START):
         device = desk.slot.device
-        folder.write(START, {"probed": probed(arm, arm.model(device), arm.task(), device)})
+        folder.write(START, {"probed": probed(arm, arm.model(device), arm.task(), device=device)})
     found: Json = folder.read(START)["probed"]
     return found
 
@@ -176,7 +178,7 @@ def _grow(whole: Arm, desk: Desk, step: int, report: Reporter, at_start: Json) -
             raise _Leaves
 
     with suppress(_Leaves):
-        train_arm(whole, folder, desk.slot.device, on_log, warn, at_start=at_start)
+        train_arm(whole, folder, desk.slot.device, on_log=on_log, warn=warn, at_start=at_start)
 
 
 def _branch(arm: Arm, whole: Arm, desk: Desk, report: Reporter, at_start: Json) -> Json:
@@ -191,6 +193,6 @@ def _branch(arm: Arm, whole: Arm, desk: Desk, report: Reporter, at_start: Json) 
         branch.path.mkdir(exist_ok=True)
         branch.keep_metrics(trunk.metrics())
     device = desk.slot.device
-    record = train_arm(arm, branch.path, device, report(arm), warn, start=trunk.path, at_start=at_start)
+    record = train_arm(arm, branch.path, device, on_log=report(arm), warn=warn, start=trunk.path, at_start=at_start)
     branch.write(SUMMARY, record)
     return record

@@ -56,7 +56,7 @@ def tuned(
     train = train or train_all
     rates = {name: sorted(tuning.grid) for name in arms}
     for widening in range(tuning.widenings + 1):
-        losses = _tried(arms, rates, tuning, run, label, train)
+        losses = _tried(arms, rates, tuning, run=run, label=label, train=train)
         best = {name: _best(by_rate) for name, by_rate in losses.items()}
         ends = [name for name, rate in best.items() if rate in _ends(rates[name])]
         if len(tuning.grid) < 2 or widening == tuning.widenings or not ends:
@@ -85,7 +85,7 @@ def _tried(
 ) -> Losses:
     """Return the mean loss over seeds of every arm and rate; None where one of them diverged."""
     trials = {
-        (name, rate): [_trial(arm, rate, TUNING_SEED + i, tuning.share) for i in range(tuning.seeds)]
+        (name, rate): [_trial(arm, rate, TUNING_SEED + i, share=tuning.share) for i in range(tuning.seeds)]
         for name, arm in arms.items()
         for rate in rates[name]
     }

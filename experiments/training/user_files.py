@@ -45,7 +45,7 @@ def _plan(part: str, shape: Shape) -> Plan:
     name, options = names.parsed(part)
     if not names.is_file(name):
         return names.resolve(part, shape)
-    return names.called(name, _function(name), options, shape)
+    return names.called(name, _function(name), options, first=shape)
 
 
 def _function(name: str) -> Callable[..., Plan]:

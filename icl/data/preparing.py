@@ -65,11 +65,11 @@ def prepare(
         source,
         None if fixed else vocab,
         _identity(fixed),
-        held_out,
-        max_tokens,
-        None if fixed else sample_bytes,
-        shard_bytes,
-        encoding,
+        held_out=held_out,
+        max_tokens=max_tokens,
+        sample_bytes=None if fixed else sample_bytes,
+        shard_bytes=shard_bytes,
+        encoding=encoding,
     )
     folder = Path(os.path.abspath(folder))
     if Path(source).is_dir() and folder.resolve().is_relative_to(Path(source).resolve()):
@@ -82,7 +82,7 @@ def prepare(
         with _claimed(part):
             manifest = _finished(folder, request)  # by a process that had the claim until now
             if manifest is None:
-                manifest = _write(part, request, fixed, on_progress)
+                manifest = _write(part, request, fixed, on_progress=on_progress)
                 part.replace(folder)
         return manifest
     except OSError as error:
@@ -143,23 +143,29 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: P
             return whole
     if (state := left(part, request)) is not None:
         with suppress(OtherText):
-            return _whole(part, request, as_it_was(part, state), state, on_progress)
+            return _whole(part, request, as_it_was(part, state), state=state, on_progress=on_progress)
     for file in part.iterdir():
         file.unlink()
     _check_sizes(request)
     tokenizer = fixed or _trained(request, on_progress)
     tokenizer.save(part)
-    return _whole(part, request, tokenizer, None, on_progress)
+    return _whole(part, request, tokenizer, state=None, on_progress=on_progress)
 
 
 def _whole(
     part: Path, request: Request, tokenizer: Tokenizer, state: dict[str, Any] | None, on_progress: Progress
 ) -> Manifest:
-    splits, shards = written(part, request, tokenizer, state, on_progress)
+    splits, shards = written(part, request, tokenizer, state=state, on_progress=on_progress)
     _check_split(request, {name: split.documents for name, split in splits.items()})
     dtype = dtype_of(tokenizer).str
     manifest = Manifest(
-        FORMAT, request, describe(request.source, request.encoding), tokenizer.info, dtype, splits, shards
+        FORMAT,
+        request,
+        describe(request.source, request.encoding),
+        tokenizer=tokenizer.info,
+        dtype=dtype,
+        splits=splits,
+        shards=shards,
     )
     write_atomically(part / MANIFEST, json.dumps(manifest.to_json(), indent=1) + "\n")
     (part / STATE).unlink(missing_ok=True)

@@ -77,7 +77,9 @@ def written(
     with ExitStack() as stack:
         try:
             train, held_out = (
-                stack.enter_context(Writer(part, split, dtype, request.shard_bytes, state and state[split]))
+                stack.enter_context(
+                    Writer(part, split, dtype, shard_bytes=request.shard_bytes, at=state and state[split])
+                )
                 for split in SPLITS
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -110,7 +112,7 @@ def written(
             if full:
                 break
             if time.monotonic() - saved >= SECONDS_BETWEEN_STATES:
-                _save(part, request, tokenizer, seen, (train, held_out))
+                _save(part, request, tokenizer, seen=seen, writers=(train, held_out))
                 saved = time.monotonic()
     return {writer.split: writer.summary() for writer in (train, held_out)}, (*train.shards, *held_out.shards)
 

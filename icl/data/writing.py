@@ -58,7 +58,7 @@ class Writer:
                 self._close()
 
     def summary(self) -> Split:
-        return Split(self.documents, self.tokens, self.characters, self.bytes)
+        return Split(self.documents, self.tokens, self.characters, bytes=self.bytes)
 
     def reached(self) -> dict[str, Any]:
         """Where it is, for another one to go on from: all of it lies on the disk."""
@@ -95,5 +95,5 @@ class Writer:
             self._file.flush()
             os.fsync(self._file.fileno())
         size = self._held * self.dtype.itemsize
-        self.shards.append(Shard(self._name(), self.split, self._held, size, self._hash.hexdigest()))
+        self.shards.append(Shard(self._name(), self.split, self._held, bytes=size, sha256=self._hash.hexdigest()))
         self._file, self._hash, self._held = None, hashlib.sha256(), 0

@@ -120,7 +120,7 @@ def step(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = Non
 
     Raises BadInput for more tokens than the cache has room for.
     """
-    return model.stem.answer(_through(model, inputs, cache, real))
+    return model.stem.answer(_through(model, inputs, cache, real=real))
 
 
 @torch.no_grad()
@@ -138,7 +138,7 @@ def read(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = Non
     found: Tensor | None = None
     for start in range(0, length, at_once):
         part = slice(start, start + at_once)
-        x = _through(model, inputs[:, part], cache, None if real is None else real[:, part])
+        x = _through(model, inputs[:, part], cache, real=None if real is None else real[:, part])
         at = (last - start).clamp(0, x.shape[1] - 1)
         ends = x[torch.arange(len(x), device=x.device), at]
         here = ((last >= start) & (last < start + at_once))[:, None]
@@ -157,18 +157,25 @@ def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) 
     if longest > cache.tokens:
         raise BadInput(f"the cache has room for {cache.tokens} tokens, not {longest}")
     if longest <= cache.room or new <= cache.at_once:
-        return _pass(model, x, cache, real)
+        return _pass(model, x, cache, real=real)
     parts = [slice(start, start + cache.at_once) for start in range(0, new, cache.at_once)]
-    return torch.cat([_pass(model, x[:, p], cache, None if real is None else real[:, p]) for p in parts], dim=1)
+    return torch.cat([_pass(model, x[:, p], cache, real=None if real is None else real[:, p]) for p in parts], dim=1)
 
 
 def _pass(model: Decoder, x: Tensor, cache: Cache, real: Tensor | None) -> Tensor:
     counts, new = _counts(x, real), x.shape[1]
     cache.make_room(counts)
     alike = real is None and len(set(zip(cache.lengths, cache.starts, strict=True))) == 1
-    past = _alike(cache, new, x.device) if alike else _ragged(cache, new, real, x)
+    past = _alike(cache, new, x.device) if alike else _ragged(cache, new, real, x=x)
     visible, causal = _visible(past.places, past.held, cache.window)
-    frame = Frame(visible, causal, rotation(model.config, past.places), past.places, dict(model.learned.items()), past)
+    frame = Frame(
+        visible,
+        causal,
+        rotation(model.config, past.places),
+        places=past.places,
+        learned=dict(model.learned.items()),
+        past=past,
+    )
     found = model.through(x, frame, past.places)
     cache.lengths = [length + count for length, count in zip(cache.lengths, counts, strict=True)]
     return found
@@ -260,7 +267,7 @@ def _pieces(segments: Segments) -> list[_Piece] | None:
         if last and [key, value] == [(name, at + last.heads) for name, at in (last.key, last.value)]:
             found[-1] = last._replace(heads=last.heads + 1)
         else:
-            found.append(_Piece(head, 1, key, value))
+            found.append(_Piece(head, 1, key, value=value))
     return found
 
 
@@ -276,7 +283,7 @@ def _alike(cache: Cache, new: int, device: torch.device) -> _Past:
     first, start = cache.starts[0], cache.lengths[0]
     begin = max(first, start - cache.window + 1) if cache.window else first
     held = torch.arange(begin, start + new, device=device)
-    return _Past(cache, held[start - begin :], slice(begin - first, start + new - first), held, None)
+    return _Past(cache, held[start - begin :], slice(begin - first, start + new - first), held=held, where=None)
 
 
 def _ragged(cache: Cache, new: int, real: Tensor | None, x: Tensor) -> _Past:
@@ -287,7 +294,7 @@ def _ragged(cache: Cache, new: int, real: Tensor | None, x: Tensor) -> _Past:
     columns = slice(max(0, int(at.min()) - cache.window + 1) if cache.window else 0, int(at.max()) + 1)
     held = starts + torch.arange(columns.start, columns.stop, device=x.device)
     rows, tokens = real.nonzero(as_tuple=True)
-    return _Past(cache, places, columns, held, (rows, tokens, at[rows, tokens]))
+    return _Past(cache, places, columns, held=held, where=(rows, tokens, at[rows, tokens]))
 
 
 def _problems(model: Decoder, batch: int, tokens: int) -> list[str]:

@@ -88,7 +88,9 @@ def generate(
     """
     for problem in _problems(model, prompts, new):
         raise BadInput(problem)
-    return _generated(model, prompts, new, sampling or Sampling(), seed, stop, at_once, vocab)
+    return _generated(
+        model, prompts, new, sampling=sampling or Sampling(), seed=seed, stop=stop, at_once=at_once, vocab=vocab
+    )
 
 
 def _generated(
@@ -112,7 +114,7 @@ def _generated(
     # The last token that is drawn is never read.
     cache = Cache(model, count, max(1, *(len(p) + r - 1 for p, r in zip(prompts, room, strict=True))))
     generators = [_generator(seed, row) for row in range(count)]
-    scores = read(model, tokens, cache, None if bool(real.all()) else real, at_once=at_once)
+    scores = read(model, tokens, cache, real=None if bool(real.all()) else real, at_once=at_once)
     running = [True] * count
     for drawn in range(1, max(room) + 1):
         shares = sampling.probabilities(scores if vocab is None else scores[:, :vocab]).cpu()
@@ -126,7 +128,7 @@ def _generated(
             return
         chosen = torch.tensor([[x or 0] for x in picked], device=device)
         going = torch.tensor(running, device=device)[:, None]
-        scores = step(model, chosen, cache, None if all(running) else going)[:, -1]
+        scores = step(model, chosen, cache, real=None if all(running) else going)[:, -1]
 
 
 def _generator(seed: int, row: int) -> torch.Generator:

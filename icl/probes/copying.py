@@ -66,7 +66,7 @@ def copying(toys: EndToEndToys, prompts: int) -> Copying:
     squares[..., 1] /= d + toys.task.sigma**2
     shares = squares / torch.stack(power).mean(0)[..., None]
     gram = _linear_share(torch.cat(moments, 1), torch.cat(grams, 2))
-    return Copying(shares[..., 0, 0], shares[..., 1, 0], shares[..., 1, 1], gram)
+    return Copying(shares[..., 0, 0], shares[..., 1, 0], shares[..., 1, 1], gram=gram)
 
 
 def _linear_share(of: Tensor, what: Tensor) -> Tensor:

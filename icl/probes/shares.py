@@ -80,7 +80,7 @@ def coefficients(model: Decoder, outputs: Sequence[Tensor]) -> list[Tensor]:
     """
     rule = model.depth
     if isinstance(rule, TwoPhases):
-        rule = read_as(AttentionDepth, rule, model.config, model.plan)
+        rule = read_as(AttentionDepth, rule, model.config, plan=model.plan)
     if isinstance(rule, AttentionDepth):
         sources = depth_reads(model.config, model.plan)
         return [_spread(rule.weights(*at).double(), sources[at[0]]) for at in _states(rule, outputs)]

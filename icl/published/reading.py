@@ -106,12 +106,12 @@ def _of_kind(config: Config, named: str) -> _Described:
     sizes, variant = kind.architecture(config), config.get(VARIANT, kind.variant)
     if (kind, variant) not in ((kind, kind.variant), *PAPERS.values()):
         raise ValueError(f"{VARIANT} is {str(variant)[:24]!r}, of which there is no such layout")
-    return _Described(sizes, None, variant, lambda _: kind.layout(sizes), kind.called, kind.head)
+    return _Described(sizes, None, variant, layout=lambda _: kind.layout(sizes), called=kind.called, head=kind.head)
 
 
 def _of_own(config: Config) -> _Described:
     sizes, chosen = own.described(config)
-    return _Described(sizes, chosen, "", own.layout, lambda name: name, "")
+    return _Described(sizes, chosen, "", layout=own.layout, called=lambda name: name, head="")
 
 
 def check(folder: Path, variant: str | Plan | None = None) -> None:

@@ -140,7 +140,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
             x = inputs_embeds
         else:
             raise ValueError("exactly one of input_ids and inputs_embeds is needed")
-        places, visible = positions_and_visible(self.decoder.config, x, attention_mask, position_ids)
+        places, visible = positions_and_visible(self.decoder.config, x, attention_mask, position_ids=position_ids)
         if places is not None:
             hidden = self.decoder.placed(x, places, visible)
         elif input_ids is not None:
@@ -149,7 +149,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
             hidden = self.decoder.embedded(x)
         rows = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.decoder.stem.answer(hidden[:, rows])
-        loss = self._loss(logits, labels, x.shape[:2], of_loss)
+        loss = self._loss(logits, labels, x.shape[:2], options=of_loss)
         output = CausalLMOutputWithPast(loss=loss, logits=logits)
         if return_dict is None:
             return_dict = getattr(self.config, "return_dict", True)
@@ -193,7 +193,7 @@ def positions_and_visible(
         raise ValueError(f"{length} tokens are more than the context of {config.context}")
     documents = None
     if position_ids is not None:
-        position_ids = _checked_positions(config, position_ids.to(x.device), batch, length)
+        position_ids = _checked_positions(config, position_ids.to(x.device), batch, length=length)
         if attention_mask is None:
             breaks = position_ids.diff(dim=-1) != 1
             if bool(breaks.any()):

@@ -152,7 +152,18 @@ class StackedDecoder:
         """
         fixed = [x[rows] for x in self.mixes.fixed]
         placed = [None if x is None else x[rows] for x in self.mixes.placed]
-        return _losses(self.structure, self.shapes, read, slot, nats, flat, fixed, placed, inputs, targets)
+        return _losses(
+            self.structure,
+            self.shapes,
+            read,
+            slot=slot,
+            nats=nats,
+            flat=flat,
+            fixed=fixed,
+            placed=placed,
+            inputs=inputs,
+            targets=targets,
+        )
 
     def compiled(self, read: slice, slot: slice = EVERY, *, nats: bool = False) -> Losses:
         """`losses` by torch.compile, for any number of rows; as it is where there is no compiler.
@@ -196,7 +207,7 @@ def _losses(
     parts = flat.split([math.prod(shape) for shape in shapes.values()], dim=1)
     weights = {name: part.view(-1, *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
     mixes = numbers(fixed, placed, weights[LEARNED]) if LEARNED in weights else fixed
-    scored = answers(structure, weights, mixes, inputs, read)[:, slot]
+    scored = answers(structure, weights, mixes, inputs=inputs, read=read)[:, slot]
     if nats:
         return scored.logsumexp(1) - (scored * targets).sum(1)
     return (scored - targets).square().sum(1)

@@ -58,17 +58,17 @@ def answers(structure: Structure, weights: Parameters, mixes: Sequence[Tensor], 
     step, every = 0, slice(0, length)
     for n in range(1, config.n_layers + 1):
         seen = read if n == config.n_layers else every
-        x = depth_read(structure, weights, step, state)
-        out = attention(structure, weights, mixes, n, x, bank, seen)
+        x = depth_read(structure, weights, step, state=state)
+        out = attention(structure, weights, mixes, n=n, x=x, bank=bank, seen=seen)
         if n == config.n_layers:
             state = tuple(source[:, :, seen] for source in state)
-        state = depth_write(structure, weights, step, state, out)
+        state = depth_write(structure, weights, step, state=state, out=out)
         step += 1
         if structure.feed_forward:
-            x = depth_read(structure, weights, step, state)
-            state = depth_write(structure, weights, step, state, feed_forward(config, weights, n, x))
+            x = depth_read(structure, weights, step, state=state)
+            state = depth_write(structure, weights, step, state=state, out=feed_forward(config, weights, n, x=x))
             step += 1
-    x = norm(config, depth_read(structure, weights, step, state), weights, "norm")
+    x = norm(config, depth_read(structure, weights, step, state=state), weights, name="norm")
     return linear(x, weights, "stem.head")
 
 
@@ -109,7 +109,7 @@ def norm(config: Architecture, x: Tensor, weights: Parameters, name: str) -> Ten
 def feed_forward(config: Architecture, weights: Parameters, n: int, x: Tensor) -> Tensor:
     """`FeedForward`, of layer n."""
     name = f"layers.{n - 1}.feed_forward"
-    x = norm(config, x, weights, f"{name}.norm")
+    x = norm(config, x, weights, name=f"{name}.norm")
     up = linear(x, weights, f"{name}.up")
     inner = (
         silu(linear(x, weights, f"{name}.gate")) * up
@@ -132,7 +132,7 @@ def attention(
     """`Attention`, of layer n, at the tokens `seen`; the bank gets this layer's entries."""
     config, name = structure.config, f"layers.{n - 1}.attention"
     heads = (x.shape[0], config.n_heads, config.width)
-    x = norm(config, x, weights, f"{name}.norm")
+    x = norm(config, x, weights, name=f"{name}.norm")
     for kind, projection in PROJECTIONS.items():
         # Only the last layer's tokens are cut, and no later layer reads its queries.
         tokens = x[:, :, seen] if kind == "q" else x
@@ -159,7 +159,7 @@ def attention(
 
     bias = weights[f"{name}.{BIAS}"] if config.positions == "bias" else None
     share = turned(weights, "softmax")
-    out = attend(config, read("query"), read("keys"), read("values"), bias, seen, share)
+    out = attend(config, read("query"), read("keys"), value=read("values"), bias=bias, seen=seen, share=share)
     if structure.table[n - 1]["beside"]:
         out = out + read("beside")[:, :, :, seen]
     joined = out.flatten(1, 2)
@@ -169,7 +169,7 @@ def attention(
 def rotated(config: Architecture, x: Tensor, seen: slice) -> Tensor:
     """`Rotation`: (S, H, width, T, B), at the positions `seen`."""
     places = torch.arange(seen.start, seen.stop, seen.step or 1, device=x.device)
-    rotation = Rotation(places, config.width, config.rope_theta, config.rope_stretched)
+    rotation = Rotation(places, config.width, config.rope_theta, stretched=config.rope_stretched)
     cos, sin = (table.to(x.dtype)[0].mT[..., None] for table in (rotation.cos, rotation.sin))
     a, b = x.chunk(2, dim=2)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=2)
@@ -217,7 +217,9 @@ def depth_read(structure: Structure, weights: Parameters, step: int, state: Stat
     rule = structure.depth
     if not isinstance(rule, DepthAttention):
         return state[-1]
-    logits = torch.stack(_logits(structure, rule, weights, step, state))  # (sources, S, heads, T or 1, B or 1)
+    logits = torch.stack(
+        _logits(structure, rule, weights, step=step, state=state)
+    )  # (sources, S, heads, T or 1, B or 1)
     shares = logits.softmax(0) if rule.score == "softmax" else logits.sigmoid()
     parts = (share[:, :, None] * v.unflatten(1, (rule.heads, -1)) for share, v in zip(shares, state, strict=True))
     return functools.reduce(torch.add, parts).flatten(1, 2)

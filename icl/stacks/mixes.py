@@ -62,7 +62,7 @@ class Mixes:
                     fixed = torch.zeros(len(distinct), shape.heads, shape.heads, dtype=dtype)
                     placed = torch.zeros(len(distinct), self.width, shape.heads, shape.heads, dtype=dtype)
                     for p, plan in enumerate(distinct):
-                        _fill(fixed[p], placed[p], plan, n, role, layer)
+                        _fill(fixed[p], placed[p], plan, n=n, role=role, layer=layer)
                     if fixed.any() or placed.any():
                         terms.append(self._term(layer, fixed[of].to(device), placed[of].to(device)))
                 row[role] = tuple(terms)

@@ -88,10 +88,10 @@ def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
             raise BadInput("trainings of several lengths share their rates until the shorter one's falls")
         logged = leaves - leaves % recipe.log_every  # a line holds the steps that it holds of a training alone
         leaves = logged if logged > trunk else leaves
-        found += [Stretch(i, trunk, leaves, False), Stretch(i, leaves, recipe.steps, True)]
+        found += [Stretch(i, trunk, leaves, ends=False), Stretch(i, leaves, recipe.steps, ends=True)]
         trunk = leaves
     last = len(recipes) - 1
-    return [*found, Stretch(last, trunk, recipes[last].steps, True)]
+    return [*found, Stretch(last, trunk, recipes[last].steps, ends=True)]
 
 
 @lru_cache(maxsize=1024)
@@ -224,7 +224,7 @@ def train(
         for step in range(stretch.first + done - begins, stretch.last):
             if turning:
                 stack.turn(min(1.0, (step + 1) / (TURNED * recipes[0].steps)))
-            window.append(take_step(stack, feed, optimiser, recipe, losses, step))
+            window.append(take_step(stack, feed, optimiser, recipe=recipe, losses=losses, step=step))
             done += 1
             on_step(done)
             if (step + 1) % recipe.log_every and step + 1 < stretch.last:
@@ -233,9 +233,11 @@ def train(
             run.watch(logged, step + 1)
             ended = stretch.ends and step + 1 == stretch.last
             found = evaluate(stack, feed, run) if ended else None
-            probed = _probed(stack, models, probe, found) if found and probe else None
+            probed = _probed(stack, models, probe, ends=found) if found and probe else None
             mean = tuple(logged.mean(0)[: stack.models].tolist())
-            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done, probed)
+            stop = yield Logged(
+                stretch.recipe, not stretch.ends, step + 1, losses=mean, held_out=found, done=done, probed=probed
+            )
             window = []
             finished = stretch is plan[-1] and step + 1 == stretch.last
             if saved and (stop or finished or time.perf_counter() - last_save >= seconds_between_saves):
@@ -263,7 +265,7 @@ def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recip
 def evaluate(stack: StackedDecoder, feed: Feed, run: Run) -> tuple[HeldOut | str, ...]:
     """Return the held-out losses of every decoder at the end of its training; of one that diverged, by which step."""
     mean, spread = _held_out(stack, feed)
-    diverged = ~mean.isfinite().all(-1) | is_far(mean, spread, run.start.double(), run.blind)
+    diverged = ~mean.isfinite().all(-1) | is_far(mean, spread, run.start.double(), blind=run.blind)
     ends: list[HeldOut | str] = []
     for step, last, of_mean, of_spread in zip(run.left.tolist(), diverged.tolist(), mean, spread, strict=True):
         if step or last:

@@ -127,7 +127,7 @@ class AssumedCopyToys(Stack[ToySpec, BatchT]):
         if len({len(spec.heads) for spec in specs}) != 1:
             raise ValueError("the toys of one stack need the same number of heads")
         for spec in specs:
-            check_sizes(spec.task.d, spec.task.n, spec.task.sigma, spec.rank)
+            check_sizes(spec.task.d, spec.task.n, spec.task.sigma, rank=spec.rank)
         super().__init__(specs, dtype)
         self.d_max = max(spec.task.d for spec in specs)
         start, allowed = [_initial(spec, self.d_max) for spec in specs], [_allowed(spec, self.d_max) for spec in specs]
@@ -184,7 +184,7 @@ class StackedToys(AssumedCopyToys[Batch]):
             at, k = self.of_task[task], task.d
             moments[at, :, :, :k, :, :k] = some.second_moment().view(len(at), size, 2, k, 2, k) / task.n
             query[at, :, :k], label[at, :, :k], w[at, :, :k, :k] = some.query, some.label, some.w
-        return Batch(moments.view(streams, size, 2 * d, 2 * d), query, label, w)
+        return Batch(moments.view(streams, size, 2 * d, 2 * d), query, label, w=w)
 
     def forward(self, moments: Tensor, query: Tensor) -> Tensor:
         """Predictions (S, M, B, Q, D) for Q queries a prompt: moments (S, B, 2D, 2D), query (S, B, Q, D)."""

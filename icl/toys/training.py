@@ -152,9 +152,9 @@ def train(
     optimiser = (
         StackedDescent(toys, rates, clip)
         if method == "descent"
-        else StackedAdam(toys, rates, clip, recipe.betas, recipe.eps)
+        else StackedAdam(toys, rates, clip, betas=recipe.betas, eps=recipe.eps)
     )
-    name = identity(toys, recipe, rates, method)
+    name = identity(toys, recipe, rates, method=method)
     saved, done = Checkpoints(folder, name, warn) if folder else None, 0
     if saved and (checkpoint := saved.newest()):
         optimiser.load(checkpoint.tensors)

@@ -48,7 +48,7 @@ class TransformerToys(Stack[TransformerSpec, TokenBatch]):
         if len({spec.task for spec in specs}) != 1:
             raise BadInput("a stack of Transformers needs toys, and one task for all of them")
         for spec in specs:
-            check_sizes(spec.task.d, spec.task.n, spec.task.sigma, spec.rank)
+            check_sizes(spec.task.d, spec.task.n, spec.task.sigma, rank=spec.rank)
         super().__init__(specs, dtype)
         start = [_initial(spec) for spec in specs]
         for name in start[0]:

@@ -29,7 +29,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     task = measurement["task"]
     for axis, (what, title) in zip(axes, TITLES.items(), strict=False):
         _over_rungs(
-            axis, {rung: leads(measurement, task, rung, what) for rung in RUNGS}, prediction["tasks"][task]["lead"]
+            axis, {rung: leads(measurement, task, rung, what=what) for rung in RUNGS}, prediction["tasks"][task]["lead"]
         )
         axis.set_ylabel(LEAD)
         axis.set_title(title)
@@ -38,7 +38,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
         axis.set_ylim(min(bottoms), max(tops))
     for arm in measurement["reached"][task][FIRST]["share"]:
         if arm != TWIN:
-            counts = [chance(measurement, task, rung, arm) for rung in RUNGS]
+            counts = [chance(measurement, task, rung, arm=arm) for rung in RUNGS]
             _bars(axes[2], arm, [(k / n, *share_interval(k, n, method="exact")) for k, n in counts])
     axes[2].set_ylim(-0.03, 1.03)
     axes[2].set_ylabel("share of trainings within 0.05 of what is reached")
@@ -59,7 +59,7 @@ def null(prediction: Json, measurement: Json) -> Figure:
             arm = row.id.rpartition("/")[2]
             labels[arm] = "twin (control)" if arm == TWIN else arm
             interval = Interval(row.measured, row.stderr, row.tolerance)
-            marks.append(Mark(arm, f"width {width}", interval, HELD.get(row.verdict)))
+            marks.append(Mark(arm, f"width {width}", interval, held=HELD.get(row.verdict)))
         judged(axis, marks, labels, band=NULL)
         axis.set_xlabel(LEAD)
         axis.set_title(title)
@@ -71,7 +71,7 @@ def tasks(prediction: Json, measurement: Json) -> Figure:
     """Draw one variant's lead as reached, by task and rung."""
     fig, (axis,) = style.figure(1, width=5.6, height=3.9)
     for at, (task, about) in enumerate(prediction["tasks"].items()):
-        by_rung = {rung: leads(measurement, task, rung, "reached") for rung in RUNGS}
+        by_rung = {rung: leads(measurement, task, rung, what="reached") for rung in RUNGS}
         arm = next((name for name in by_rung[FIRST] if name != TWIN), TWIN)
         if (toy := about["lead"].get(arm)) is not None:
             axis.plot([at - 0.4, at + 0.4], [toy, toy], label=None if at else "the toy", **TOY)  # type: ignore[arg-type]

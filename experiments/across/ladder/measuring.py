@@ -32,10 +32,10 @@ def measured(config: Config, seeds: int, run: RunFolder) -> Json:
     """Return the shares reached, by task and rung and by width, and those of single trainings, by rung and width."""
     reached, wider, records = dict[str, Json](), dict[str, Json](), list[Json]()
     for task in config.tasks:
-        reached[task.key], some = _reached(task, task.d, config, run)
+        reached[task.key], some = _reached(task, task.d, config, run=run)
         records += some
     for factor in config.widths:
-        wider[str(factor)], some = _reached(config.task, factor * config.task.d, config, run)
+        wider[str(factor)], some = _reached(config.task, factor * config.task.d, config, run=run)
         records += some
     parts, tuning, trained = _found(config, seeds, run)
     provenance_of = of_runs([*records, *trained])
@@ -110,10 +110,12 @@ def _reached(task: Setting, width: int, config: Config, run: RunFolder) -> tuple
     names = tuple(name for name, arm in first.items() if misfit(arm.architecture, arm.plan) is None)
     for rung in RUNGS:
         climbs = {
-            f"{rung}/{where}/seeds {some[0]} to {some[-1]}": Climb(rung, task, width, config, names, some, before)
+            f"{rung}/{where}/seeds {some[0]} to {some[-1]}": Climb(
+                rung, task, width, config=config, names=names, seeds=some, before=before
+            )
             for some in groups
         }
-        parts = results("reached", climbs, _climb, run, label=f"ladder, {where}, {rung}", size=_size)
+        parts = results("reached", climbs, _climb, run=run, label=f"ladder, {where}, {rung}", size=_size)
         about += [part["about"] for part in parts.values()]
         ends = {name: end for part in parts.values() for name, end in part["ends"].items()}
         before = {name: end["weights"] for name, end in ends.items()}
@@ -146,7 +148,10 @@ def _tries(climb: Climb) -> list[Try]:
     config, rates = climb.config, climb.config.rates
     count = max(config.starts, len(rates)) if climb.rung == FIRST else len(rates)
     tries = [
-        Try(name, seed, i, rates[i % len(rates)]) for name in climb.names for seed in climb.seeds for i in range(count)
+        Try(name, seed, i, rate=rates[i % len(rates)])
+        for name in climb.names
+        for seed in climb.seeds
+        for i in range(count)
     ]
     return [one for one in tries if climb.rung == FIRST or one.key in climb.before]
 
@@ -180,7 +185,7 @@ def _best_of(arms: Mapping[Try, Arm], climb: Climb, desk: Desk) -> Json:
     quick = replace(some, source=PromptSource(*climb.task.floats, 64, scored="last")).task()
     seeds = [arm.seed for arm in arms.values()]
     rates = [one.rate for one in tries]
-    trained = train(models, quick, [some.recipe], seeds, rates, turning=RUNGS[climb.rung])  # type: ignore[arg-type]
+    trained = train(models, quick, [some.recipe], seeds=seeds, rates=rates, turning=RUNGS[climb.rung])  # type: ignore[arg-type]
     losses: Sequence[float] = ()
     while True:
         try:
@@ -231,7 +236,7 @@ def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list
         for name in names
         if name != TWIN
     }
-    rates, tuning = tuned(trials, config.tuning, run, "ladder", stacks.train_stacked)
+    rates, tuning = tuned(trials, config.tuning, run, label="ladder", train=stacks.train_stacked)
 
     def arms(seed: int) -> dict[tuple[str, str, int], Arm]:
         return {
@@ -242,7 +247,7 @@ def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list
             for steps in config.lengths
         }
 
-    trained = rounds(arms, seeds, run, "ladder", stacks.train_stacked)
+    trained = rounds(arms, seeds, run, label="ladder", train=stacks.train_stacked)
     power, zero, signal = prompts(config, task).power(), float(task.zero_loss), task.d**2
 
     def ends(key: str, name: str, steps: int) -> list[Json | None]:

@@ -73,7 +73,7 @@ def leads(measurement: Json, task: str, rung: str, what: str, factor: int = 1) -
     if what == "found":
         shares = found(measurement, rung, factor)
         return against_baseline(shares[BASELINE], {arm: x for arm, x in shares.items() if arm != BASELINE})
-    largest = best(measurement, task, rung, factor)
+    largest = best(measurement, task, rung, factor=factor)
     vanilla = largest.pop(BASELINE)
     return {
         arm: _of_prompts(x.mean - vanilla.mean, hypot(x.stderr, vanilla.stderr), len(largest))
@@ -99,19 +99,19 @@ def chance(measurement: Json, task: str, rung: str, arm: str) -> tuple[int, int]
 def verdicts(prediction: Json, measurement: Json) -> Iterator[Judgement]:
     """Yield what is judged of what is reached, by task; then of single trainings, and the null."""
     for task, about in prediction["tasks"].items():
-        by_rung = {rung: leads(measurement, task, rung, "reached") for rung in RUNGS}
+        by_rung = {rung: leads(measurement, task, rung, what="reached") for rung in RUNGS}
         for rung, of_rung in by_rung.items():
             vanilla = best(measurement, task, rung)[BASELINE]
-            yield from _of_leads(("reached", task, rung), of_rung, vanilla, prediction)
-            yield _never_below_bayes(measurement, task, rung, about)
+            yield from _of_leads(("reached", task, rung), of_rung, vanilla, prediction=prediction)
+            yield _never_below_bayes(measurement, task, rung, about=about)
         yield from _of_changes(task, by_rung)
         yield from _of_bounds(task, best(measurement, task, FIRST), prediction)
     task = measurement["task"]
     for rung in RUNGS:
         settled = _converged(_part(measurement, rung))
         vanilla = t_interval(found(measurement, rung)[BASELINE])
-        of_rung = leads(measurement, task, rung, "found")
-        yield from _of_leads(("found", task, rung), of_rung, vanilla, prediction, settled)
+        of_rung = leads(measurement, task, rung, what="found")
+        yield from _of_leads(("found", task, rung), of_rung, vanilla, prediction=prediction, settled=settled)
     yield from (row for what in NULLS for row, _ in null_rows(prediction, measurement, what))
 
 
@@ -149,7 +149,7 @@ def _of_leads(
             yield Expectation.sampled(lead, *controls, **{**numbers, **about}, statement=said)
         if toy is None:
             if not paper:
-                yield unpredicted(f"own/{name}", group, f"{arm} against vanilla", lead, quantity=LEAD)
+                yield unpredicted(f"own/{name}", group, f"{arm} against vanilla", measured=lead, quantity=LEAD)
             continue
         if abs(toy) <= KEPT:
             numbers |= {"id": f"none/{name}", "rule": "none", "predicted": 0.0}
@@ -223,18 +223,18 @@ def null_rows(prediction: Json, measurement: Json, what: str) -> Iterator[tuple[
         what: `reached` or `found`, as of `leads`.
     """
     task = measurement["task"]
-    about, control = prediction["tasks"][task], leads(measurement, task, LAST, what)
+    about, control = prediction["tasks"][task], leads(measurement, task, LAST, what=what)
     for key, part in measurement["parts"].items():
         if part["width"] == about["d"]:
             continue
         width, where = key.rpartition("width ")[2], ("reached", key) if what == "reached" else (key,)
-        by_arm = leads(measurement, task, LAST, what, part["width"] // about["d"])
+        by_arm = leads(measurement, task, LAST, what=what, factor=part["width"] // about["d"])
         settled = {*by_arm, BASELINE} if what == "reached" else _converged(part)
         other = next((arm for arm in by_arm if arm != TWIN), TWIN)  # the twin alone, where no stack can hold the rest
         for arm, lead in by_arm.items():
             name = {"id": "/".join(("null", *where, arm)), "group": f"{', '.join(('null', *where))}: {arm}"}
             if about["lead"].get(arm) is None and arm != TWIN:
-                yield unpredicted(name["id"], name["group"], arm, lead, quantity=LEAD), width
+                yield unpredicted(name["id"], name["group"], arm, measured=lead, quantity=LEAD), width
                 continue
             row = Expectation.sampled(
                 lead,

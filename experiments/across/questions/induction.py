@@ -136,7 +136,9 @@ class Induction(Question):
                     at = f"{begin:g} to {end:g} tokens per parameter"
                     found = gain(over(group, begin, end), arm, family)
                     where = f"{name}/{begin:g} to {end:g}/{arm}"
-                    yield unpredicted(where, f"{arm} less vanilla, {at}", f"{arm}, {at} ({name})", found, quantity=NATS)
+                    yield unpredicted(
+                        where, f"{arm} less vanilla, {at}", f"{arm}, {at} ({name})", measured=found, quantity=NATS
+                    )
 
     def _peaks(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         family = max(1, len(prediction["peak"]) * planned(measurement))
@@ -166,7 +168,7 @@ class Induction(Question):
         fig, axes = style.figure(columns=2, rows=2, width=4.6, height=3.6)
         groups = measurement["groups"]
         for axis, (name, group) in zip(axes, list(groups.items())[:2], strict=False):
-            gains(axis, name, group, WORDS)
+            gains(axis, name, group, words=WORDS)
         _scores(axes[2], groups)
         _differences(axes[3], measurement, prediction)
         for axis in axes[min(2, len(groups)) : 2]:
@@ -220,7 +222,7 @@ def spans(group: Json) -> list[tuple[float, float]]:
 
 def rises(group: Json, arm: str = VANILLA) -> list[list[float]]:
     """Return by seed how much the score of the best induction head grows over each of the spans."""
-    by_length = [_score(group, "induction", length, arm) for length in group["lengths"]]
+    by_length = [_score(group, "induction", length, arm=arm) for length in group["lengths"]]
     return [[b - a for a, b in pairwise([0.0, *of_seed])] for of_seed in zip(*by_length, strict=True)]
 
 

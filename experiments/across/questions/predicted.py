@@ -188,7 +188,7 @@ def differences(prediction: Json, measurement: Json) -> Intervals:
         losses = over(group, *about["span"]) if window else at_length(group, list(group["lengths"])[-1])
         at_place = dict[Pair, Interval]()
         for arm, other in [*about["pairs"], (CONTROL, VANILLA)]:
-            less = gain(losses, arm, family, BASELINE if other == VANILLA else (other,))
+            less = gain(losses, arm, family, against=BASELINE if other == VANILLA else (other,))
             at_place[arm, other] = less
             at_place[other, arm] = replace(less, mean=-less.mean)
         intervals[place] = at_place

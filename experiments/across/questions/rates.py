@@ -95,13 +95,13 @@ class Rates(Question):
                     rates = ", ".join(f"{one} {_rate(best[one])}" for one in (name, VANILLA))
                     apart = octaves_apart(losses, table[VANILLA])
                     group = f"{name}: best rate over vanilla's, width {width}"
-                    yield unpredicted(f"{width}/{name}", group, rates, apart, quantity=OCTAVES)
+                    yield unpredicted(f"{width}/{name}", group, rates, measured=apart, quantity=OCTAVES)
         for name in TRIED_WIDER:
             if len(tables) > 1 and all(name in table for table in tables.values()):
                 small, large = (table[name] for table in list(tables.values())[:2])
                 text = f"{name}: the rule says {prediction['between widths']:.2f}"
                 group = f"{name}: best rate at the larger width over that at the smaller"
-                yield unpredicted(f"wider/{name}", group, text, octaves_apart(large, small), quantity=OCTAVES)
+                yield unpredicted(f"wider/{name}", group, text, measured=octaves_apart(large, small), quantity=OCTAVES)
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002
         """Draw every arm's own rate, and what the other rates cost it."""

@@ -87,7 +87,7 @@ class Values(Signs):
         for variant in own:
             mine = share(variant.toy) if variant.toy else None
             if mine is not None and vanilla is not None and abs(mine - vanilla) >= TIE:
-                found.append(_of_the_toy(variant.name, VANILLA, TOY, mine > vanilla))
+                found.append(_of_the_toy(variant.name, VANILLA, TOY, better=mine > vanilla))
         return found
 
 
@@ -110,7 +110,7 @@ def by_the_toy(heads: int) -> Iterator[Pair]:
     for arm, against, claim in pairs:
         mine, theirs = shares[arm], shares[against]
         if mine is not None and theirs is not None and abs(mine - theirs) >= TIE:
-            yield _of_the_toy(arm, against, claim, mine > theirs)
+            yield _of_the_toy(arm, against, claim, better=mine > theirs)
 
 
 def _of_the_toy(arm: str, against: str, claim: str, better: bool) -> Pair:

@@ -202,8 +202,8 @@ def predicted_reads(config: Config) -> Json:
                 reads[kind][name] = initial_reads(sizes, plan, config.std, scale_outputs=scale)[-1]
             plan = resolve(rule, worst.shape)
             outputs = worst.sublayers(plan)
-            reads["largest"][name] = float(largest_read(plan.depth, outputs, 1.0, 1.0))
-            reads["uncorrelated"][name] = typical_read(plan.depth, outputs, 1.0, 1.0)
+            reads["largest"][name] = float(largest_read(plan.depth, outputs, 1.0, output=1.0))
+            reads["uncorrelated"][name] = typical_read(plan.depth, outputs, 1.0, output=1.0)
     return reads
 
 
@@ -220,7 +220,7 @@ def predicted_preset(sizes: Architecture) -> Json:
     embedding, *outputs = initial_outputs(sizes, plan, PRESET_STD)
     attention, others = sum(outputs[::2]), embedding + sum(outputs[1::2])
     return {
-        "squares": token_reads(sizes, plan, len(tokens), PRESET_STD)[-1].tolist(),
+        "squares": token_reads(sizes, plan, len(tokens), std=PRESET_STD)[-1].tolist(),
         "lone": initial_reads(sizes, plan, PRESET_STD)[-1],
         "unscaled": initial_reads(sizes, plan, PRESET_STD, scale_outputs=False)[-1],
         "unrelated": [others + attention / t for t in tokens],
@@ -232,8 +232,8 @@ def typical_square(kind: str, layer: Architecture) -> float:
     """Return the mean square of a sublayer's output."""
     width, std = layer.d_model, 1 / math.sqrt(layer.d_model)
     if kind == "attention":
-        return attention_square(width, layer.n_heads, layer.width, std, std, share=1.0)
-    return feed_forward_square(width, layer.d_ff, std, std, "swiglu" if kind == "SwiGLU" else "gelu")
+        return attention_square(width, layer.n_heads, layer.width, std=std, written=std, share=1.0)
+    return feed_forward_square(width, layer.d_ff, std, written=std, kind="swiglu" if kind == "SwiGLU" else "gelu")
 
 
 def start_checks(kind: str, prediction: Json, measurement: Json) -> Iterator[Check]:
@@ -340,7 +340,9 @@ def sharpened_checks(width: int, measurement: Json) -> Iterator[Check]:
     """Yield the largest output over its bound of networks that are trained, before and after."""
     times = {"start": "of networks before they are trained", "end": "of trained networks"}
     for rule, when, kind in ((rule, when, kind) for rule in SHARPENED for when in times for kind in KINDS[:2]):
-        ratios = [x for layers in shares(measurement, rule, when, kind, ("largest", "random")) for x in layers]
+        ratios = [
+            x for layers in shares(measurement, rule, when, kind=kind, norms=("largest", "random")) for x in layers
+        ]
         if ratios:
             yield within_bound(
                 f"{when}/{rule}/{kind}",

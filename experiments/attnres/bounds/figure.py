@@ -45,8 +45,8 @@ def draw_start(axis: Axes, prediction: Json, measurement: Json) -> None:
     for rule, words in RULES.items():
         names, look = [cell(rule, depth) for depth in depths], style.look(rule)
         bounds = [measurement["start_bounds"][name] for name in names]
-        draw_line(axis, depths, [sqrt(sum(b**2 for b in x) / len(x)) for x in bounds], rule, **THIN)
-        draw_line(axis, depths, [sqrt(prediction["start"][name]) for name in names], rule, label=words)
+        draw_line(axis, depths, [sqrt(sum(b**2 for b in x) / len(x)) for x in bounds], rule=rule, **THIN)
+        draw_line(axis, depths, [sqrt(prediction["start"][name]) for name in names], rule=rule, label=words)
         intervals = [t_interval(measurement["start"][name]).root() for name in names]
         style.bars(axis, depths, intervals, color=look["color"], marker=look["marker"])
     explain(axis, ("closed form", THICK), ("bound from the weights", THIN), ("measured", MARKER))
@@ -61,9 +61,9 @@ def draw_worst(axis: Axes, prediction: Json, measurement: Json) -> None:
     for place, (rule, words) in enumerate(RULES.items()):
         names = [cell(rule, depth) for depth in depths]
         shifted = [depth * SHIFT ** (place - 1.5) for depth in depths]
-        draw_line(axis, depths, [prediction["largest"][name] for name in names], rule, label=words, **THIN)
-        draw_line(axis, shifted, [measurement["attained"][name] for name in names], rule, MARKER)
-        draw_line(axis, depths, [prediction["uncorrelated"][name] for name in names], rule)
+        draw_line(axis, depths, [prediction["largest"][name] for name in names], rule=rule, label=words, **THIN)
+        draw_line(axis, shifted, [measurement["attained"][name] for name in names], rule=rule, markers=MARKER)
+        draw_line(axis, depths, [prediction["uncorrelated"][name] for name in names], rule=rule)
     built = ("networks built to attain it, side by side", MARKER)
     explain(axis, ("theory, uncorrelated outputs", THICK), ("bound", THIN), built)
     axis.set_title("Any network: bound, attained, and typical")
@@ -80,7 +80,7 @@ def draw_sublayers(axis: Axes, prediction: Json, measurement: Json) -> None:
         for when, words in (("start", "before"), ("end", "after")):
             ticks.append(f"{kind}, {prediction['trained_width']}, {words}")
             for norm in NORMS:
-                shares[norm].append(mean_shares(measurement, BASELINE, when, kind, norm))
+                shares[norm].append(mean_shares(measurement, BASELINE, when, kind=kind, norm=norm))
     for norm, (label, color, marker) in NORMS.items():
         known = {place: t_interval(x) for place, x in enumerate(shares[norm]) if len(x) > 1}
         style.bars(axis, list(known), list(known.values()), label=f"{label}, 95 %", color=color, marker=marker)
@@ -107,8 +107,14 @@ def draw_trained(axis: Axes, prediction: Json, measurement: Json) -> None:
         shifted = [depth * SHIFT ** (place - 1) for depth in depths]
         label = f"{RULES[rule]}: power {slope.mean:.2f} ± {slope.half_width:.2f}"
         style.geometric(axis, shifted, logs, label=label, elinewidth=1, color=look["color"], marker=look["marker"])
-        draw_line(axis, depths, [geometric_mean(max(x["bounds"]) for x in seeds) for seeds in cells], rule, **THIN)
-        draw_line(axis, shifted, [geometric_mean(measurement["trained_from"][name]) for name in names], rule, SMALL)
+        draw_line(axis, depths, [geometric_mean(max(x["bounds"]) for x in seeds) for seeds in cells], rule=rule, **THIN)
+        draw_line(
+            axis,
+            shifted,
+            [geometric_mean(measurement["trained_from"][name]) for name in names],
+            rule=rule,
+            markers=SMALL,
+        )
     explain(axis, ("measured before training", SMALL), ("bound, trained", THIN), ("measured, trained", MARKER))
     axis.set_title("Trained: bound, measured before and after")
     over_layers(axis, depths)

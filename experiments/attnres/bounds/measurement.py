@@ -124,7 +124,7 @@ class Start:
                 continue
             outputs = outputs or magnitude_probe.output_bounds(model)
             embedding = float(model.get_parameter("stem.embedding.weight").detach().norm(dim=-1).max())
-            by_rule[rule]["bound"] = read_bounds(sizes, plan, embedding, outputs)[-1]
+            by_rule[rule]["bound"] = read_bounds(sizes, plan, embedding, outputs=outputs)[-1]
         return by_rule
 
 
@@ -181,21 +181,21 @@ class Sharp:
 def untrained(config: Config, seeds: int, run: RunFolder) -> Json:
     """Measure networks and sublayers at initial weights, by cell, or by kind and width, and seed."""
     starts = {
-        f"{kind}/{depth}/{seed}": Start(config, kind, depth, seed)
+        f"{kind}/{depth}/{seed}": Start(config, kind, depth, seed=seed)
         for kind in STARTS
         for depth in config.depths
         for seed in range(seeds)
     }
     presets = {f"preset/{seed}": Preset(config.preset, seed) for seed in range(seeds)}
     sharp = {
-        f"sharp/{width}/{seed}/{gated}": Sharp(config, width, seed, gated)
+        f"sharp/{width}/{seed}/{gated}": Sharp(config, width, seed, gated=gated)
         for width in config.widths
         for seed in range(seeds)
         for gated in (True, False)
     }
     items: dict[str, Start | Preset | Sharp] = {**starts, **presets, **sharp}
     size, label = attrgetter("size"), "attnres-bounds: at the start"
-    records = results("start", longest_first(items, size), measured, run, label=label, size=size)
+    records = results("start", longest_first(items, size), measured, run=run, label=label, size=size)
     norms: Json = {}
     for name, item in sharp.items():
         for kind, of_kind in records[name].items():
@@ -223,8 +223,8 @@ def attained(config: Config) -> Json:
         for depth in config.depths:
             sizes = attaining(depth)
             plan = resolve(rule, sizes.shape)
-            network = extremal(sizes, plan, 1.0, [1.0] * sizes.sublayers(plan))
-            norms[cell(rule, depth)] = read_norms(growing(sizes, plan, network, QUERY))[-1]
+            network = extremal(sizes, plan, 1.0, outputs=[1.0] * sizes.sublayers(plan))
+            norms[cell(rule, depth)] = read_norms(growing(sizes, plan, network, query=QUERY))[-1]
     return norms
 
 
@@ -246,7 +246,11 @@ def trained(config: Config, run: RunFolder) -> Json:
 
     cells = [(rule, depth) for depth in reversed(config.trained_depths) for rule in (*TRAINED, TWIN)]
     by_seed = rounds(
-        lambda seed: {at: arm(*at, seed) for at in cells}, config.trained_seeds, run, "attnres-bounds", train_stacked
+        lambda seed: {at: arm(*at, seed) for at in cells},
+        config.trained_seeds,
+        run,
+        label="attnres-bounds",
+        train=train_stacked,
     )
     records = [record for arms in by_seed for record in arms.values()]
     return {
@@ -284,4 +288,4 @@ def shares(measurement: Json, rule: str, when: str, kind: str, norms: Sequence[s
 
 def mean_shares(measurement: Json, rule: str, when: str, kind: str, norm: str) -> list[float]:
     """Return the mean over layers of a norm over its bound, by seed."""
-    return [fmean(layers) for layers in shares(measurement, rule, when, kind, (norm,))]
+    return [fmean(layers) for layers in shares(measurement, rule, when, kind=kind, norms=(norm,))]

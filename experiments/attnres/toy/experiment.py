@@ -176,8 +176,8 @@ class Toy:
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         fig, axes = style.figure(2, rows=2, width=4.4, height=4.3)
-        draw_start(axes[0], prediction, measurement, "descent")
-        draw_start(axes[1], prediction, measurement, "random")
+        draw_start(axes[0], prediction, measurement, kind="descent")
+        draw_start(axes[1], prediction, measurement, kind="random")
         draw_trained(axes[2], prediction, measurement)
         draw_gains(axes[3], prediction, measurement)
         style.finish(axes)
@@ -188,7 +188,7 @@ def start_checks(closed_forms: Mapping[str, float], measured: Mapping[str, Seque
     """Yield the last read's mean square over the closed form."""
     for name, square in closed_forms.items():
         kind, rule, depth, token = name.split("/")
-        others = {closed_forms[start(kind, other, int(depth), token)] for other in RULES} - {square}
+        others = {closed_forms[start(kind, other, int(depth), token=token)] for other in RULES} - {square}
         yield Check.sampled(
             t_interval([x / square for x in measured[name]], len(closed_forms)),
             id=f"start/{name}",
@@ -245,7 +245,7 @@ def exponent_expectations(prediction: Json, measurement: Json) -> Iterator[Expec
     }
     family = len(pairs) * len(WIDTHS)
     for width in WIDTHS:
-        slopes = {name: exponents(prediction, measurement, name, width) for name in (*NETWORKS, TWIN)}
+        slopes = {name: exponents(prediction, measurement, name, width=width) for name in (*NETWORKS, TWIN)}
         twin = interval(differences(slopes[TWIN], slopes[BASELINE]), family)
         for (name, other), claim in pairs.items():
             paired = differences(slopes[name], slopes[other])
@@ -311,7 +311,7 @@ def divergence_expectations(depth: int, measurement: Json) -> Iterator[Expectati
 def exponents(prediction: Json, measurement: Json, name: str, width: str) -> list[float]:
     """Return the power of the number of layers with which the largest read grows, by seed; nan where one diverged."""
     depths = [math.log(depth) for depth in prediction["trained_depths"]]
-    cells = (largest_reads(measurement, name, depth, width) for depth in prediction["trained_depths"])
+    cells = (largest_reads(measurement, name, depth, width=width) for depth in prediction["trained_depths"])
     return [linear_regression(depths, list(map(math.log, sizes))).slope for sizes in zip(*cells, strict=True)]
 
 
@@ -338,7 +338,7 @@ def draw_start(axis: Axes, prediction: Json, measurement: Json, kind: str) -> No
     for rule, words in RULES.items():
         look, line = style.look(rule), prediction["curves"][f"{kind}/{rule}"]
         axis.plot(range(1, len(line) + 1), line, color=look["color"], linestyle=look["linestyle"], label=words)
-        squares = [measurement["squares"][start(kind, rule, depth, "context")] for depth in depths]
+        squares = [measurement["squares"][start(kind, rule, depth, token="context")] for depth in depths]
         style.bars(axis, depths, [t_interval(x) for x in squares], color=look["color"], marker=look["marker"])
     if kind == "descent":
         means = [sum(x) / len(x) for x in (measurement["plain"][str(depth)] for depth in depths)]
@@ -367,20 +367,20 @@ def draw_trained(axis: Axes, prediction: Json, measurement: Json) -> None:
     for place, (name, width, _) in zip(places, rows, strict=True):
         look = style.look(depth_rule(NETWORKS[name]))
         for column, depth in enumerate(depths):
-            logs = [math.log(x) for x in largest_reads(measurement, name, depth, width) if math.isfinite(x)]
+            logs = [math.log(x) for x in largest_reads(measurement, name, depth, width=width) if math.isfinite(x)]
             if len(logs) > 1:
                 marker = {"color": look["color"], "marker": look["marker"], "markersize": 4.5, "elinewidth": 0.9}
                 fill = shade(look["color"], column, len(depths))
                 style.geometric(axis, [place], [t_interval(logs)], along=True, markerfacecolor=fill, **marker)
             diverged = sum(reads is None for reads in measurement["trained"][cell(name, depth)])
-            write(axis, column, place, str(diverged), fontweight="bold" if diverged else "normal")
+            write(axis, column, place, text=str(diverged), fontweight="bold" if diverged else "normal")
     for column, depth in enumerate(depths):
-        write(axis, column, len(rows) + 1, str(depth))
+        write(axis, column, len(rows) + 1, text=str(depth))
         label = f"{depth} layer{'s' * (depth > 1)}"
         fill = shade("#5a5a5a", column, len(depths))
         axis.plot([], [], "s", color="#5a5a5a", markerfacecolor=fill, label=label)
     seeds = len(measurement["trained"][cell(BASELINE, depths[0])])
-    write(axis, (len(depths) - 1) / 2, len(rows) + 2, f"diverged of {seeds}")
+    write(axis, (len(depths) - 1) / 2, len(rows) + 2, text=f"diverged of {seeds}")
     for line in (len(rows) - sum(not network.normed for network in NETWORKS.values()) + 0.5, 1.5):
         axis.axhline(line, color="#a0a0a0", linewidth=0.6)
     axis.set_xscale("log")

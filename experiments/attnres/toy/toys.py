@@ -173,7 +173,9 @@ def predicted(config: Config) -> Json:
             for token, square in zip(TOKENS, last_squares(config, *at), strict=True)
         },
         "curves": {
-            f"{kind}/{rule}": [last_squares(config, kind, rule, depth)[0] for depth in range(1, config.deepest + 1)]
+            f"{kind}/{rule}": [
+                last_squares(config, kind, rule, depth=depth)[0] for depth in range(1, config.deepest + 1)
+            ]
             for kind in WEIGHTS
             for rule in RULES
         },
@@ -181,7 +183,7 @@ def predicted(config: Config) -> Json:
         "deep": {answer(setting, k): deep_losses(setting, k) for setting in config.deep for k in config.layers},
         "noises": list(config.noises),
         "gains": {
-            f"{d}/{n}/{k}": [depth_gain(d, n, sigma, k) for sigma in config.noises]
+            f"{d}/{n}/{k}": [depth_gain(d, n, sigma, layers=k) for sigma in config.noises]
             for d, n in dict.fromkeys((setting.d, setting.n) for setting in config.deep)
             for k in config.layers
         },
@@ -191,7 +193,7 @@ def predicted(config: Config) -> Json:
 def last_squares(config: Config, kind: str, rule: str, depth: int) -> tuple[float, float]:
     """Return the mean squares of the last read: of a context token, and of the query."""
     task, size = config.task, config.step if kind == "descent" else config.deviation
-    return exact_squares(Setting(task.d, task.n, Fraction(task.sigma)), kind, rule, depth, Fraction(size))
+    return exact_squares(Setting(task.d, task.n, Fraction(task.sigma)), kind, rule, depth=depth, size=Fraction(size))
 
 
 @lru_cache(maxsize=1024)
@@ -215,8 +217,8 @@ def largest_read(config: Config, network: Network, depth: int) -> float | None:
     outputs = [2.0] * depth
     try:
         if not network.normed:
-            outputs = unnormed_outputs(sizes, plan, 2.0, [1.0] * depth, power=CUBIC)
-        return max(read_bounds(sizes, plan, 2.0, outputs))
+            outputs = unnormed_outputs(sizes, plan, 2.0, factors=[1.0] * depth, power=CUBIC)
+        return max(read_bounds(sizes, plan, 2.0, outputs=outputs))
     except BadInput:
         return None
 
@@ -224,8 +226,8 @@ def largest_read(config: Config, network: Network, depth: int) -> float | None:
 def deep_losses(setting: Setting, layers: int) -> Json:
     """Return the losses of the best depth weights, of the best residual stream, and of one layer."""
     d, n, sigma = setting.d, setting.n, Fraction(setting.sigma)
-    best = spectral.best_polynomial(d, n, sigma, layers).loss
-    residual = spectral.best_steps(d, n, float(sigma), layers).loss
+    best = spectral.best_polynomial(d, n, sigma, degree=layers).loss
+    residual = spectral.best_steps(d, n, float(sigma), count=layers).loss
     return {
         "d": d,
         "n": n,
@@ -234,7 +236,7 @@ def deep_losses(setting: Setting, layers: int) -> Json:
         "depth": float(best),
         "residual": residual,
         "gain": residual - float(best),
-        "one layer": float(spectral.best_polynomial(d, n, sigma, 1).loss),
+        "one layer": float(spectral.best_polynomial(d, n, sigma, degree=1).loss),
         "noise": float(d * sigma**2),
     }
 
@@ -246,6 +248,6 @@ def depth_gain(d: int, n: int, sigma: float, layers: int) -> float:
     """
     if sigma <= spectral.noise_threshold(d, n, layers):
         return 0.0
-    best = spectral.best_loss(d, n, sigma, layers)
-    steps = spectral.best_steps(d, n, sigma, layers, starts=STARTS).loss
+    best = spectral.best_loss(d, n, sigma, degree=layers)
+    steps = spectral.best_steps(d, n, sigma, count=layers, starts=STARTS).loss
     return (steps - best) / (steps - d * sigma**2)

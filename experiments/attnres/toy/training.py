@@ -104,7 +104,7 @@ def starts(config: Config, seeds: int, run: RunFolder) -> Json:
         return toy.depth * toy.seeds
 
     records = results(
-        "start", longest_first(toys, size), measure_start, run, label="attnres-toy: at the start", size=size
+        "start", longest_first(toys, size), measure_start, run=run, label="attnres-toy: at the start", size=size
     )
     return {
         "squares": {
@@ -119,7 +119,7 @@ def measure_start(toy: Start, desk: Desk) -> Json:
     record: Json = {"squares": {token: [] for token in TOKENS}, "plain": []}
     for seed in range(toy.seeds):
         desk.report(toy.depth * seed)
-        squares, weights = last_squares(toy.config, toy.kind, toy.rule, toy.depth, seed)
+        squares, weights = last_squares(toy.config, toy.kind, toy.rule, depth=toy.depth, seed=seed)
         means = {"context": squares[:, :-1].mean(1), "query": squares[:, -1]}
         for token in TOKENS:
             record["squares"][token].append(float((weights * means[token]).mean()))
@@ -192,11 +192,11 @@ class DeepToy:
 def answers(config: Config, seeds: int, run: RunFolder) -> Json:
     """Return, by deep toy and seed, mean losses of the best depth weights and residual stream on the same prompts."""
     toys = {
-        answer(setting, layers): DeepToy(setting, layers, config.answered, seeds)
+        answer(setting, layers): DeepToy(setting, layers, config.answered, seeds=seeds)
         for setting in config.deep
         for layers in config.layers
     }
-    records = results("deep", toys, measure_deep, run, label="attnres-toy: deep", size=lambda toy: toy.seeds)
+    records = results("deep", toys, measure_deep, run=run, label="attnres-toy: deep", size=lambda toy: toy.seeds)
     return {name: records[name]["losses"] for name in toys}
 
 
@@ -219,7 +219,7 @@ def loss(model: Decoder, readout: float, prompts: Prompts) -> float:
 
 def weighing(setting: Setting, layers: int) -> tuple[Decoder, float]:
     """Return a decoder whose depth weights make the best polynomial, and what its query's y slot is read out by."""
-    best = spectral.best_polynomial(setting.d, setting.n, Fraction(setting.sigma), layers)
+    best = spectral.best_polynomial(setting.d, setting.n, Fraction(setting.sigma), degree=layers)
     weights = deep.of_polynomial(best.residual, layers)
     model = gradient_steps("attnres-static", setting, [float(step) for step in weights.steps])
     with torch.no_grad():
@@ -230,7 +230,7 @@ def weighing(setting: Setting, layers: int) -> tuple[Decoder, float]:
 
 def stepping(setting: Setting, layers: int) -> tuple[Decoder, float]:
     """Return the best steps of a residual stream, likewise."""
-    best = spectral.best_steps(setting.d, setting.n, float(setting.sigma), layers)
+    best = spectral.best_steps(setting.d, setting.n, float(setting.sigma), count=layers)
     return gradient_steps(RESIDUAL, setting, best.steps), -1.0
 
 
@@ -330,7 +330,9 @@ def trained(config: Config, run: RunFolder, label: str) -> Json:
     # The longest first, so that none is left to run alone at the end.
     depths = (config.deeper, *reversed(config.trained_depths))
     cells = [(name, depth) for depth in depths for name in (*NETWORKS, TWIN)]
-    by_seed = rounds(lambda seed: {at: arm(*at, seed) for at in cells}, config.trained_seeds, run, label, train_stacked)
+    by_seed = rounds(
+        lambda seed: {at: arm(*at, seed) for at in cells}, config.trained_seeds, run, label=label, train=train_stacked
+    )
     records = [record for arms in by_seed for record in arms.values()]
     return {
         "trained": {cell(*at): [arms[at]["probes"][PROBE]["end"] for arms in by_seed] for at in cells},

@@ -73,7 +73,7 @@ class _Read:
 def _read(material: Material) -> _Read:
     known, read = documents(material), _Read()
     for path, page in known.items():
-        document = _Document(path, material, known, read.files)
+        document = _Document(path, material, known, files=read.files)
         read.pages[page] = (parts.ORPHAN if _alone(page) else "") + "".join(document.markdown())
     return read
 

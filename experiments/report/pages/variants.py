@@ -35,7 +35,7 @@ def pages(material: Material) -> parts.Pages:
     every = [run for runs in material.runs.values() for run in runs]
     made = {
         f"variants/{in_a_path(name)}.md": parts.ORPHAN
-        + "\n\n".join(_sections(material, name, built.get(name, []), every))
+        + "\n\n".join(_sections(material, name, built.get(name, []), runs=every))
         + "\n"
         for name in VARIANTS
     }
@@ -93,7 +93,10 @@ def _table(material: Material) -> str:
             "A variant is a plan: for every head of every layer what it attends over, and how a sublayer's input is "
             f"made from the outputs before it.  Costs are those of {code(PRESETS[1])}, against vanilla.",
             parts.table(
-                ("name", "on", "what it changes", "parameters", "cache", "FLOPs"), rows, "lllrrr", "filterable wide"
+                ("name", "on", "what it changes", "parameters", "cache", "FLOPs"),
+                rows,
+                "lllrrr",
+                kind="filterable wide",
             ),
         ]
     )

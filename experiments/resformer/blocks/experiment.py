@@ -165,8 +165,8 @@ class ResFormerBlocks:
         cells = [(size, distance) for size in config.keys for distance in config.distances]
         for size, distance in cells:
             for seed in range(seeds):
-                items[f"{size.key}/{distance:g}/seed{seed}"] = Moved(size, distance, config.prompts, seed)
-        records = results("linear", items, measured, run, label="linear attention", size=attrgetter("steps"))
+                items[f"{size.key}/{distance:g}/seed{seed}"] = Moved(size, distance, config.prompts, seed=seed)
+        records = results("linear", items, measured, run=run, label="linear attention", size=attrgetter("steps"))
         return {
             "keys": {
                 distance_key(size.key, way, distance): [
@@ -182,7 +182,7 @@ class ResFormerBlocks:
                 "distance": records[CROSS]["distance"],
             },
             "exact": minimise_all(minimisations(config.points, config.starts, TOYS), run),
-            "climbed": {str(k): climbed(config.eps, k, config.climbs, config.climbing) for k in config.layers},
+            "climbed": {str(k): climbed(config.eps, k, config.climbs, steps=config.climbing) for k in config.layers},
             "random": {str(k): random_rows(config.eps, k, config.rows) for k in config.layers},
             "normal": normal_moves(config.spreads, config.rows),
         }
@@ -290,10 +290,19 @@ def toy_checks(predicted: Json, measurement: Json) -> Iterator[Check]:
             key, closed = point_key(size, toy, rank), ClosedForm(BETTER, signals[toy], rho)
             explained = measurement["exact"][key]["explained"]
             group = f"exact minimum, {toy}"
-            yield exact_check(f"exact/{key}", group, exactly, closed, explained, predicted["zero_loss"])
+            yield exact_check(
+                f"exact/{key}",
+                group,
+                exactly,
+                closed_form=closed,
+                explained=explained,
+                zero_loss=predicted["zero_loss"],
+            )
             if rank:
                 interval = t_interval(trained["explained"][key], family)
-                yield trained_check(f"trained/{key}", f"trained, {toy}", in_training, closed, interval)
+                yield trained_check(
+                    f"trained/{key}", f"trained, {toy}", in_training, closed_form=closed, interval=interval
+                )
         if rank:
             gap = signals[BLOCK] - signals[CROSS]
             pairs = zip(*(trained["explained"][point_key(size, toy, rank)] for toy in (BLOCK, CROSS)), strict=True)
@@ -403,7 +412,7 @@ def draw_toys(axis: Axes, predicted: Json, measurement: Json) -> None:
         style.crosses(axis, range(d + 1), [measurement["exact"][key]["explained"] for key in keys])
         intervals = [t_interval(trained["explained"][key]) for key in keys[1:]]
         style.bars(axis, range(1, d + 1), intervals, color=look["color"], marker=marker, label=f"{name}, trained, 95 %")
-    style.crosses(axis, [], [], "exact minimisation")
+    style.crosses(axis, [], [], label="exact minimisation")
     dots = [(a + 0.12, v) for a in range(1, d + 1) for v in trained["swapped"][point_key(predicted["size"], CROSS, a)]]
     x, y = zip(*dots, strict=True)
     axis.plot(x, y, "+", color="#2f7fb8", markersize=4, label="block form put into trained (2), each seed")

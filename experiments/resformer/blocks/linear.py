@@ -124,7 +124,7 @@ class Trained:
 
         training = self.training
         specs = [
-            ToySpec(RegressionTask(*point.size.floats), TOYS[point.toy], point.rank, seed)
+            ToySpec(RegressionTask(*point.size.floats), TOYS[point.toy], point.rank, seed=seed)
             for point in self.points
             for seed in range(self.seeds)
         ]

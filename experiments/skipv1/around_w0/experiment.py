@@ -138,7 +138,7 @@ class SkipV1W0:
             "assumes": "W* ~ N(W0, I), ||W0||_F = c sqrt(d); x and noise Gaussian, sigma = 0.1; Assumption 1; "
             "minima over A, B, K and W",
             "source": "theory.skipv1.w0, Theorems 1 to 3; theory.skipv1.w0_heads, Theorems 4 and 5",
-            "curve": [_few_heads(c, d, n, 2) for c in fine],
+            "curve": [_few_heads(c, d, n, heads=2) for c in fine],
             "widths": [[_large_prior(width, m) for width in range(3, 25)] for m in (*config.at_widths, 0)],
             "thresholds": [_region(d, 2.0 ** (i / 8)) for i in range(49)],
             "few": [_few_heads(*sizes) for sizes in few],
@@ -179,17 +179,17 @@ def _few_heads(c: float, d: int, n: int, heads: int) -> Json:
     except InvalidSize:  # no family of so many matrices is known
         reached = None
     return {
-        "place": place_of(Prior("identity", c), d, n, heads),
+        "place": place_of(Prior("identity", c), d, n, heads=heads),
         "d": d,
         "n": n,
         "c": c,
         "heads": heads,
         "zero": base + d * c**2,
         "mha_reached": reached,
-        "mha_floor": base + _identity_floor(c, d, n, 2 * heads),
-        "mha_floor_one_less": base + _identity_floor(c, d, n, 2 * heads - 1),
-        "skipv1_floor": base - rho * d**2 + _identity_floor(c, d, n, 2 * heads - skips),
-        "skipv1_floor_one_less": base - rho * d**2 + _identity_floor(c, d, n, 2 * heads - skips - 1),
+        "mha_floor": base + _identity_floor(c, d, n, products=2 * heads),
+        "mha_floor_one_less": base + _identity_floor(c, d, n, products=2 * heads - 1),
+        "skipv1_floor": base - rho * d**2 + _identity_floor(c, d, n, products=2 * heads - skips),
+        "skipv1_floor_one_less": base - rho * d**2 + _identity_floor(c, d, n, products=2 * heads - skips - 1),
         "enough_heads": float(skipv1_w0.skipv1_enough_heads_loss(*task, squares, d)),
         "skipv1_reached": float(skipv1_w0.two_heads_loss(*task, d * c**2)),
         "d2": base - 2 * rho + 2 * c**2 / (n + 1) if d == 2 else None,
@@ -242,11 +242,11 @@ def _mixed_heads(d: int, n: int, heads: int) -> list[Json]:
     rho, base, c = setting.signal_share(d, n, SIGMA), setting.zero_loss(d, n, SIGMA), C_HEADS
     return [
         {
-            "place": place_of(Prior("identity", c), d, n, heads, skips=skips),
+            "place": place_of(Prior("identity", c), d, n, heads=heads, skips=skips),
             "d": d,
             "n": n,
             "skips": skips,
-            "floor": base - (rho * d**2 if skips else 0) + _identity_floor(c, d, n, 2 * heads - skips),
+            "floor": base - (rho * d**2 if skips else 0) + _identity_floor(c, d, n, products=2 * heads - skips),
             "zero": base + d * c**2,
         }
         for skips in range(heads + 1)
@@ -288,14 +288,14 @@ def _compare_few(row: Json, exact: Json) -> Iterator[Check]:
             claim="skipv1.w0-d2",
             statement="SkipV1Former's exact minimum is at most Theorem 5's bound",
             predicted=row["d2"],
-            measured=best(exact, place, "skipv1", 2),
+            measured=best(exact, place, "skipv1", d=2),
             controls=(row["d2"] - row["c"] ** 2,),
             relation="at most",
             **common,
         )
     if row["c"] ** 2 < LARGE * d or 3 * heads // 2 > d - (d % 2 == 0):  # Lemma 1 or, for odd d, 3
         return
-    mha, skip = (by_rank(exact, place, toy, d)[d] for toy in TOYS)
+    mha, skip = (by_rank(exact, place, toy, d=d)[d] for toy in TOYS)
     common |= {"claim": "skipv1.w0", "relation": "at least"}
     yield Check.exact(
         id=f"floor/{place}",
@@ -334,7 +334,7 @@ def _compare_many(row: Json, exact: Json) -> Iterator[Check]:
     The gap is checked only where a descent that stops early cannot hide what MHA explains.
     """
     place, a, zero = row["place"], row["rank"], row["zero"]
-    mha, skip = (by_rank(exact, place, toy, a)[a] for toy in TOYS)
+    mha, skip = (by_rank(exact, place, toy, d=a)[a] for toy in TOYS)
     explained = zero - row["skipv1"]
     if row["skipv1"] == row["skipv1_floor"]:
         yield Check.exact(
@@ -373,7 +373,7 @@ def _compare_biased(row: Json, exact: Json) -> Iterator[Check]:
             group=f"{name} with two heads and a term C x",
             statement="the exact minimum explains as much as at W0 = 0, and not more",
             closed_form=ClosedForm("skipv1.bias", zero - row[toy], row["one_number"]),
-            explained=zero - by_rank(exact, place, toy, a)[a],
+            explained=zero - by_rank(exact, place, toy, d=a)[a],
             zero_loss=zero,
         )
 

@@ -48,7 +48,7 @@ def _panels(four: tuple[Callable[[Axes, Json, Json], None], ...], prediction: Js
 
 
 def _place(c: float, d: int, n: int, heads: int = 2, spectrum: Any = "identity") -> str:
-    return place_of(Prior(spectrum, c), d, n, heads)
+    return place_of(Prior(spectrum, c), d, n, heads=heads)
 
 
 def _scale(d: int, c: float) -> float:
@@ -61,7 +61,7 @@ def _share(loss: float, d: int, c: float) -> float:
 
 
 def _difference(exact: Json, place: str, d: int, c: float) -> float:
-    return (best(exact, place, "skipv1", d) - best(exact, place, "mha", d)) / _scale(d, c)
+    return (best(exact, place, "skipv1", d=d) - best(exact, place, "mha", d=d)) / _scale(d, c)
 
 
 def _shown(prediction: Json) -> tuple[int, int]:
@@ -86,7 +86,7 @@ def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
         shares = [_share(row[name], d, row["c"]) for row in curve]
         axis.plot([row["c"] for row in curve], shares, label=label, **look)
     for toy, (name, look, marker) in style.TOYS.items():
-        minima = [_share(best(exact, _place(c, d, n), toy, d), d, c) for c in scales]
+        minima = [_share(best(exact, _place(c, d, n), toy, d=d), d, c) for c in scales]
         look = {**EXACT, "marker": marker, "color": look["color"]}
         axis.plot(scales, minima, zorder=4, label=f"{name}, exact minimum", **look)
     axis.set_xscale("symlog", linthresh=0.5, base=2)
@@ -110,7 +110,7 @@ def _map(axis: Axes, prediction: Json, exact: Json) -> None:
     )
     hatched: dict[str, Any] = {"color": "#1a1a1a", "alpha": 0.18, "linewidth": 0, "hatch": "//"}
     axis.fill_between(lost, above, high, label="proved: SkipV1 loses", **hatched)
-    gaps = [(row["n"], row["c"], _difference(exact, row["place"], d, row["c"])) for row in few]
+    gaps = [(row["n"], row["c"], _difference(exact, row["place"], d, c=row["c"])) for row in few]
     for wins_here, marker, label in ((True, "o", "SkipV1Former lower"), (False, "s", "MHA lower")):
         dots = [(m, c) for m, c, gap in gaps if (gap < 0) == wins_here]
         color = (style.SKIPV1 if wins_here else style.MHA)["color"]
@@ -139,11 +139,11 @@ def _over_d(axis: Axes, prediction: Json, exact: Json) -> None:
         label = f"proved at least, $a=d$, n = {n or 'd²'}"
         axis.plot([row["d"] for row in line], ratios, markersize=3, label=label, **look)
         for d in sorted({row["d"] for row in few if row["n"] == n and row["c"] == large}):
-            shares = [_share(best(exact, _place(large, d, n), toy, d), d, large) for toy in ("skipv1", "mha")]
+            shares = [_share(best(exact, _place(large, d, n), toy, d=d), d, large) for toy in ("skipv1", "mha")]
             skip, mha = (share * _scale(d, large) - d**2 for share in shares)
             if min(skip, mha) > 0:
                 axis.plot([d], [skip / mha], "x", color=color, markersize=8, zorder=4)
-    style.crosses(axis, [], [], "exact minima, all ranks")
+    style.crosses(axis, [], [], label="exact minima, all ranks")
     axis.axhline(1, color="#999999", linewidth=0.8)
     axis.set_xlabel("width $d$")
     axis.set_ylabel("what is lost of $W_0$: SkipV1Former / MHA")
@@ -154,7 +154,7 @@ def _by_rank(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n = _shown(prediction)
     chosen = [c for c in _scales(prediction) if c]
     for c, marker, color in zip(chosen[:: max(1, len(chosen) // 4)], style.MARKERS, GREYS, strict=False):
-        skip, mha = (by_rank(exact, _place(c, d, n), toy, d) for toy in ("skipv1", "mha"))
+        skip, mha = (by_rank(exact, _place(c, d, n), toy, d=d) for toy in ("skipv1", "mha"))
         gaps = {a: 100 * ((skip[a] - mha[a]) / _scale(d, c)) for a in sorted(skip)}
         axis.plot(list(gaps), list(gaps.values()), marker=marker, color=color, label=f"$c={c:g}$")
     axis.axhline(0, color="black", linewidth=0.8)
@@ -167,9 +167,9 @@ def _by_rank(axis: Axes, prediction: Json, exact: Json) -> None:
 def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n, c = D_HEADS, N_HEADS, C_HEADS
     counts = sorted({row["heads"] for row in prediction["few"] if (row["d"], row["n"], row["c"]) == (d, n, c)})
-    places = [_place(c, d, n, heads) for heads in (*counts, ENOUGH)]
+    places = [_place(c, d, n, heads=heads) for heads in (*counts, ENOUGH)]
     for toy, (name, look, marker) in style.TOYS.items():
-        minima = [_share(best(exact, place, toy, d), d, c) for place in places]
+        minima = [_share(best(exact, place, toy, d=d), d, c) for place in places]
         axis.plot(range(len(places)), minima, marker=marker, markerfacecolor="white", label=f"{name}, exact", **look)
     axis.set_xticks(range(len(places)), [*map(str, counts), "enough"])
     axis.margins(y=0.1)
@@ -185,8 +185,8 @@ def _over_skips(axis: Axes, prediction: Json, exact: Json) -> None:
     skips = [row["skips"] for row in mixed]
     floors = [_share(row["floor"], d, C_HEADS) for row in mixed]
     axis.plot(skips, floors, label="proved at the least (Lemma 1)", **style.SKIPV1)
-    minima = [_share(best(exact, row["place"], "skipv1", d), d, C_HEADS) for row in mixed]
-    style.crosses(axis, skips, minima, "exact minimum")
+    minima = [_share(best(exact, row["place"], "skipv1", d=d), d, C_HEADS) for row in mixed]
+    style.crosses(axis, skips, minima, label="exact minimum")
     axis.set_xticks(skips)
     axis.set_ylim(0, None)
     axis.set_xlabel(f"skip heads, of {heads}")
@@ -199,7 +199,7 @@ def _over_spectra(axis: Axes, prediction: Json, exact: Json) -> None:
     many = [row for row in prediction["many"] if (row["d"], row["n"], row["c"]) == (d, n, c)]
     names = list(dict.fromkeys(row["spectrum"] for row in many))
     for shift, heads, color, hatch in ((-0.19, 2, "#8a8a8a", ""), (0.19, ENOUGH, "#ffffff", "//")):
-        gaps = [100 * _difference(exact, _place(c, d, n, heads, name), d, c) for name in names]
+        gaps = [100 * _difference(exact, _place(c, d, n, heads=heads, spectrum=name), d, c=c) for name in names]
         look: dict[str, Any] = {"color": color, "edgecolor": "black", "hatch": hatch, "linewidth": 0.8}
         label = "two heads" if heads else "enough heads"
         bars = axis.bar([i + shift for i in range(len(names))], gaps, width=0.36, label=label, **look)
@@ -224,14 +224,14 @@ def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
     names = {row["place"]: row["spectrum"] for row in many if row["c"] == C_HEADS}
     for i, ((place, spectrum), marker) in enumerate(zip(names.items(), style.MARKERS, strict=False)):
         rho = next(row["gap"] for row in many if row["place"] == place and row["rank"] == 1)
-        mha, skip = (by_rank(exact, place, toy, d) for toy in ("mha", "skipv1"))
+        mha, skip = (by_rank(exact, place, toy, d=d) for toy in ("mha", "skipv1"))
         beside = [a + 0.11 * (i - 1.5 + (i > 1)) for a in ranks]
         look = {**EXACT, "marker": marker, "color": GREYS[i + 1], "label": _name_of(spectrum)}
         axis.plot(beside, [(mha[a] - skip[a]) / rho for a in ranks], **look)
     biased = [(row["rank"], row["place"], row["one_number"]) for row in prediction["biased"]]
-    minima = [[by_rank(exact, place, toy, a)[a] for toy in ("mha", "skipv1")] for a, place, _ in biased]
+    minima = [[by_rank(exact, place, toy, d=a)[a] for toy in ("mha", "skipv1")] for a, place, _ in biased]
     gaps = [(mha - skip) / rho for (mha, skip), (*_, rho) in zip(minima, biased, strict=True)]
-    style.crosses(axis, [a for a, *_ in biased], gaps, "two heads and a term $C\\,x$")
+    style.crosses(axis, [a for a, *_ in biased], gaps, label="two heads and a term $C\\,x$")
     axis.set_xticks(ranks)
     axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
     axis.set_ylabel(r"MHA less SkipV1Former / $\rho$")

@@ -77,7 +77,7 @@ class Point:
 
     @property
     def place(self) -> str:
-        return place_of(self.prior, self.d, self.n, self.heads, skips=self.skips, biased=self.biased)
+        return place_of(self.prior, self.d, self.n, heads=self.heads, skips=self.skips, biased=self.biased)
 
     @property
     def key(self) -> str:
@@ -153,7 +153,7 @@ def _sweeps(config: Config) -> Iterator[tuple[Prior, int, int, int, Sequence[int
 def minimise_all(config: Config, run: RunFolder) -> Json:
     """Return by point the lowest loss of its descents, and how many of them ended there."""
     kind, items = "exact minimum", {point.key: point for point in points(config)}
-    return results(kind, items, _minimise, run, label=kind, size=lambda point: point.descents)
+    return results(kind, items, _minimise, run=run, label=kind, size=lambda point: point.descents)
 
 
 def _minimise(point: Point, desk: Desk) -> Json:
@@ -166,7 +166,7 @@ def _minimise(point: Point, desk: Desk) -> Json:
         if done < point.descents:
             desk.report(done, point.key)
 
-    moments = PromptMoments(point.d, point.n, SIGMA, point.prior.matrix(point.d), centred=point.biased)
+    moments = PromptMoments(point.d, point.n, SIGMA, w0=point.prior.matrix(point.d), centred=point.biased)
     if point.heads == ENOUGH:
         kinds = (ORDINARY,) if point.toy == "mha" else (ORDINARY, SKIP)
         ends = EnoughHeads(moments, kinds).minimise(point.rank, starts=point.finished, after_start=report)
@@ -187,4 +187,4 @@ def by_rank(exact: Json, place: str, toy: str, d: int) -> dict[int, float]:
 
 def best(exact: Json, place: str, toy: str, d: int) -> float:
     """Return the lowest loss over the ranks that were minimised."""
-    return min(by_rank(exact, place, toy, d).values())
+    return min(by_rank(exact, place, toy, d=d).values())

@@ -352,14 +352,14 @@ def _draw_over_keys(axis: Axes, shares: Json, measured: Json) -> None:
         for which in ("reached", "reachable"):
             axis.plot(shares["ratios"], bounds[which], color="#8a8a8a", linewidth=0.9, linestyle=line, label=label)
             label = ""
-    _draw_shares(axis, [arm for arm in shares["arms"] if arm["heads"] == 2], measured, "keys")
+    _draw_shares(axis, [arm for arm in shares["arms"] if arm["heads"] == 2], measured, over="keys")
     axis.set_xlabel("size of the keys at the start, in units of the compression's")
     axis.set_title(f"Starts that reach the optimum, $d={shares['d']}$, two heads")
 
 
 def _draw_over_heads(axis: Axes, shares: Json, measured: Json) -> None:
     arms = _at_best_rank(shares)
-    _draw_shares(axis, arms, measured, "heads")
+    _draw_shares(axis, arms, measured, over="heads")
     counts = sorted({arm["heads"] for arm in arms})
     axis.set_xticks(counts, [str(count) for count in counts])
     axis.set_xlabel("heads")
@@ -380,10 +380,12 @@ def _draw_shares(axis: Axes, arms: Sequence[Json], measured: Json, over: str) ->
             shift = 2 ** (0.2 * (place - 0.5 if toy == "skipv1" else 1.5 - place) if over == "keys" else 0)
             places = [arm[over] * shift for arm in some]
             marker: Json = {"marker": MARKERS[toy, min(place, 1)], "color": look["color"], "markerfacecolor": "white"}
-            _draw_reached(axis, places, some, measured, "descent", label=f"{name}, a = {rank}, 95 %", **marker)
+            _draw_reached(
+                axis, places, some, measured=measured, method="descent", label=f"{name}, a = {rank}, 95 %", **marker
+            )
             if over == "keys" and all("adam" in measured[arm["key"]] for arm in some):
                 marker |= {"markerfacecolor": look["color"], "label": f"{name}, a = {rank}, by Adam"}
-                _draw_reached(axis, [x * 1.07 for x in places], some, measured, "adam", **marker)
+                _draw_reached(axis, [x * 1.07 for x in places], some, measured=measured, method="adam", **marker)
     axis.set_ylim(-0.05, 1.08)
     axis.set_ylabel("share of starts")
     axis.set_xscale("log", base=2)

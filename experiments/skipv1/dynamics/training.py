@@ -177,7 +177,7 @@ def train_staircases(staircases: Sequence[Staircase], seeds: int, run: RunFolder
     """Return of every staircase the losses at its times, one list of seeds a time."""
     items, label = {stairs.key: stairs for stairs in staircases}, "training from balance"
     work = partial(_train_staircase, seeds=seeds)
-    trained = results("staircase", items, work, run, label=label, size=lambda stairs: stairs.steps)
+    trained = results("staircase", items, work, run=run, label=label, size=lambda stairs: stairs.steps)
     return {key: stairs["losses"] for key, stairs in trained.items()}
 
 
@@ -198,14 +198,14 @@ def train_shares(shares: Shares, seeds: int, run: RunFolder) -> Json:
         "share",
         stacks,
         partial(_train_arms, shares=shares, starts=starts),
-        run,
+        run=run,
         label="training from Gaussian starts",
         size=lambda stack: shares.steps(stack[0]),
     )
     count = min(starts, shares.flows)
     flows = {arm.key: arm for arm in shares.arms if arm.heads == 2}
     work = partial(_follow, shares=shares, count=count)
-    flowed = results("flow", flows, work, run, label="exact gradient flows", size=lambda _: count)
+    flowed = results("flow", flows, work, run=run, label="exact gradient flows", size=lambda _: count)
     ends: Json = {arm.key: dict(flowed.get(arm.key, {})) for arm in shares.arms}
     for stack in trained.values():
         for key, explained in stack["explained"].items():
@@ -255,7 +255,7 @@ def _follow(arm: Arm, desk: Desk, *, shares: Shares, count: int) -> Json:
         if arm.bounded:
             ends["bounds"].append(rank_bounds(start.k[1][: arm.rank], start.a))
         times = [shares.time, LIMIT * shares.time][: 2 if arm.bounded else 1]
-        losses = gradient_flow(loss, start, times, ACCURACY).losses
+        losses = gradient_flow(loss, start, times, accuracy=ACCURACY).losses
         for name, value in zip(("flow", "limit"), losses, strict=False):
             ends[name].append(loss.zero_loss - float(value))
         desk.report(i + 1, arm.key)
@@ -268,7 +268,9 @@ def _toys(size: Setting, arms: Sequence[Staircase | Arm], seeds: int) -> Stacked
     from icl.toys.stacked import StackedToys, ToySpec
 
     task, starts = RegressionTask(*size.floats), [(arm, arm.start) for arm in arms]
-    return StackedToys([ToySpec(task, a.kinds, a.rank, seed, start) for a, start in starts for seed in range(seeds)])
+    return StackedToys(
+        [ToySpec(task, a.kinds, a.rank, seed=seed, init=start) for a, start in starts for seed in range(seeds)]
+    )
 
 
 def _loss(size: Setting, arm: Staircase | Arm) -> PopulationLoss:

@@ -54,7 +54,9 @@ def _draw_shares(axis: Axes, trained: Trained) -> None:
     end: dict[str, Any] = {"ha": "right", **UNDER}
     axis.annotate("Bayes", (list(widths)[-1], numbers["ridge"]), **end)
     turning = {k: v for k, v in numbers["constructions"].items() if k.startswith("rotating")}
-    style.crosses(axis, [numbers["d"]] * len(turning), list(turning.values()), "MHA that rotates" if turning else None)
+    style.crosses(
+        axis, [numbers["d"]] * len(turning), list(turning.values()), label="MHA that rotates" if turning else None
+    )
     for variant in trained.variants:
         shift, filled, markersize, name = LOOKS[variant]
         least = 0.0 if variant[0] == "printed" else -math.inf  # which rare prompts throw far off
@@ -64,7 +66,7 @@ def _draw_shares(axis: Axes, trained: Trained) -> None:
                 for m in trained.widths(variant)
             }
             for place, shares in by_width.items():
-                style.seeds(axis, place, shares, look["color"])
+                style.seeds(axis, place, shares, color=look["color"])
             mark: dict[str, Any] = {"marker": marker, "markersize": markersize, "color": look["color"], "linewidth": 1}
             mark["markerfacecolor"] = look["color"] if filled else "white"
             style.bars(axis, list(by_width), [t_interval(shares) for shares in by_width.values()], **mark)

@@ -155,7 +155,7 @@ def train_arms(config: Config, seeds: int, run: RunFolder) -> Json:
         "trained",
         stacks,
         partial(_train, config=config, seeds=seeds),
-        run,
+        run=run,
         label="training end to end",
         size=lambda stack: stack[0].steps + held_out_batches(config.held_out),
     )
@@ -176,7 +176,7 @@ def _train(stack: tuple[Sweep, int, int], desk: Desk, *, config: Config, seeds: 
     for i, trainee in enumerate(trainees):
         rates[toys.locate[i]] = trainee.learning_rate
     recipe = toy_recipe(sweep.steps)
-    losses = train_stack(toys, recipe, desk, rates)
+    losses = train_stack(toys, recipe, desk, learning_rates=rates)
     last = losses[-LAST_STEPS // recipe.log_every :]
     counting = lowest(trainees, [fmean(toy) for toy in zip(*last, strict=True)])
     explained = held_out_signal(toys, config.held_out, desk, after=recipe.steps)
@@ -215,9 +215,9 @@ def trainees_of(sweep: Sweep, seeds: int) -> Iterator[Trainee]:
             for toy, heads in arms.toys.items():
                 rank = min(width // 2, size.d) if heads == MHA else size.d
                 start = Random() if arms.start == "random" else Copying(rank)
-                key = arm_key(size.key, arms.scores, arms.start, toy, width)
+                key = arm_key(size.key, arms.scores, arms.start, toy=toy, width=width)
                 for seed in range(seeds):
-                    spec = EndToEndSpec(task, heads, width, seed, start, arms.scores)
+                    spec = EndToEndSpec(task, heads, width, seed=seed, start=start, scores=arms.scores)
                     for rate in sweep.learning_rates if several else sweep.learning_rates[:1]:
                         yield Trainee(key, rate, spec)
 
@@ -292,7 +292,7 @@ def constructions(size: Setting, widths: Sequence[int]) -> Iterator[Construction
         for rank in range(1, d + (toy == "skipv1")):
             best = skipv1_weights(*task, rank) if toy == "skipv1" else mha_weights(*task, rank, BETA)
             loss = PopulationLoss(PromptMoments(*task), heads)
-            first = copying_layer(RegressionTask(*task), d, rank, beta)
+            first = copying_layer(RegressionTask(*task), d, rank, beta=beta)
             key_query = np.pad(best.k, ((0, 0), (0, 0), (0, d - best.k.shape[-1])))
             layers = {
                 **{name: x.numpy() for name, x in first.items()},
@@ -300,14 +300,16 @@ def constructions(size: Setting, widths: Sequence[int]) -> Iterator[Construction
                 "readout": best.w * size.n,
             }
             explained = loss.zero_loss - loss.value(best)
-            yield Construction(f"assumption 1, {toy}, rank {rank}", toy, d, explained, layers)
+            yield Construction(f"assumption 1, {toy}, rank {rank}", toy, d, predicted=explained, weights=layers)
 
     def mha(name: str, width: int, explained: float, weights: TwoLayers) -> Construction:
         """Return weights for the toy, whose second layer divides its sums by n, and whose layers have equal heads."""
         layers = {**vars(weights), "readout": weights.readout * size.n}
         read_in, heads = layers.pop("read_in"), max(len(weights.value), len(weights.readout))
         padded = {name: np.pad(x, ((0, heads - len(x)), (0, 0), (0, 0))) for name, x in layers.items()}
-        return Construction(f"{name}, mha, m = {width}", "mha", width, explained, {"read_in": read_in, **padded})
+        return Construction(
+            f"{name}, mha, m = {width}", "mha", width, predicted=explained, weights={"read_in": read_in, **padded}
+        )
 
     for width in (m for m in widths if m <= 2 * d):
         explained = setting.signal_share(*task) * (width // 2) * (width - width // 2)
@@ -333,7 +335,7 @@ def put_in_constructions(config: Config, run: RunFolder) -> Json:
         for width, heads in sorted({(c.width, c.heads) for c in constructions(sweep.size, sweep.widths)})
     }
     label, work = "weights that theory writes down", partial(_put_in, batches=batches)
-    measured = results("construction", stacks, work, run, label=label, size=lambda _: batches)
+    measured = results("construction", stacks, work, run=run, label=label, size=lambda _: batches)
     by_size: Json = {sweep.size.key: {} for sweep in config.sweeps}
     for key, shares in measured.items():
         by_size[stacks[key][0].size.key] |= shares
@@ -352,7 +354,7 @@ def _put_in(stack: tuple[Sweep, int, int], desk: Desk, *, batches: int) -> Json:
     task = RegressionTask(*size.floats)
     built = [c for c in constructions(size, sweep.widths) if (c.width, c.heads) == (width, heads)]
     every = [(c, shifted, seed) for c in built for shifted in (False, True) for seed in range(STREAMS)]
-    specs = [EndToEndSpec(task, c.kinds, width, seed, scores="positions") for c, _, seed in every]
+    specs = [EndToEndSpec(task, c.kinds, width, seed=seed, scores="positions") for c, _, seed in every]
     toys = EndToEndToys(specs, dtype=torch.float64)
     for i, (construction, shifted, _) in enumerate(every):
         weights = {name: torch.as_tensor(x) for name, x in construction.weights.items()}

@@ -155,11 +155,13 @@ class Uptraining:
             "ways": list(WAYS),
             "printed": list(PRINTED),
             "choices": {n: {"variant": c.variant, "how": c.how, "exact": c.exact} for n, c in config.choices.items()},
-            "distances": {how: [float(distance(how, heads, heads // 2, Fraction(r))) for r in (0, 1)] for how in known},
+            "distances": {
+                how: [float(distance(how, heads, heads // 2, overlap=Fraction(r))) for r in (0, 1)] for how in known
+            },
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        return train(config, seeds, run, self.name)
+        return train(config, seeds, run, label=self.name)
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         return [
@@ -174,8 +176,8 @@ class Uptraining:
         fig, axes = style.figure(2, 2, width=5.4, height=4.9)
         first = {way: numbers(losses) for way, losses in measurement["first"].items()}
         ways = sorted(first, key=lambda way: float(np.nanmean(first[way])))
-        _draw_distances(axes[0], prediction, measurement, ways)
-        _draw_first(axes[1], prediction, measurement, ways)
+        _draw_distances(axes[0], prediction, measurement, ways=ways)
+        _draw_first(axes[1], prediction, measurement, ways=ways)
         _draw_during(axes[2], prediction, measurement)
         _draw_ends(axes[3], prediction, measurement)
         style.finish(axes)

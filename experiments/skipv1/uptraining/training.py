@@ -118,22 +118,22 @@ def train(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     def scratch(seed: int) -> dict[str, Arm]:
         return {name: Arm(variant=name, seed=seed, **common) for name in (BASELINE, SKIPV1)}
 
-    rates, tuning = tuned(scratch(0), config.tuning, run, f"{label}, from scratch")
+    rates, tuning = tuned(scratch(0), config.tuning, run, label=f"{label}, from scratch")
 
     def before(seed: int) -> dict[str, Arm]:
         arms = _rated(scratch(seed), rates)
         return {**arms, TWIN: replace(arms[BASELINE], twin=True)}
 
-    rounds_before = rounds(before, seeds, run, f"{label}, from scratch", train_keeping)
+    rounds_before = rounds(before, seeds, run, label=f"{label}, from scratch", train=train_keeping)
     for record in (by_name[name] for by_name in rounds_before for name in (BASELINE, TWIN)):
         if record["diverged"]:
             raise UserError(f"{label}: {record['diverged']}, from scratch: nothing can be made of that model")
     first = _first_losses([before(seed)[BASELINE] for seed in range(len(rounds_before))], run, label)
-    up_rates, up_tuning = _tuned_on(config, before(TUNED_ON)[BASELINE], run, label)
+    up_rates, up_tuning = _tuned_on(config, before(TUNED_ON)[BASELINE], run, label=label)
 
     def after(seed: int) -> dict[str, Arm]:
         arms = before(seed)
-        trained_on = _rated(_trained_on(config, arms[BASELINE], run, seed + APART), up_rates)
+        trained_on = _rated(_trained_on(config, arms[BASELINE], run, seed=seed + APART), up_rates)
         again = trained_on[CONTINUED]
         return {
             **trained_on,
@@ -141,7 +141,7 @@ def train(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
             REORDERED: replace(again, seed=seed + 2 * APART),
         }
 
-    rounds_after = rounds(after, len(rounds_before), run, f"{label}, trained on")
+    rounds_after = rounds(after, len(rounds_before), run, label=f"{label}, trained on")
     seeds = len(rounds_after)
     by_name = {name: [by_name[name] for by_name in rounds_after] for name in rounds_after[0]}
     tokens_a_step = config.recipe.batch * sizes.context
@@ -190,8 +190,8 @@ def _tuned_on(config: Config, model: Arm, run: RunFolder, label: str) -> tuple[d
         return dict.fromkeys(config.chosen, config.recipe.learning_rate), {"tuned": False}
     if model not in train_keeping([model], run, f"{label}, the model on which rates are tuned"):
         raise Unfinished(f"{label}: the model on which rates are tuned is not finished")
-    arms = _trained_on(config, model, run, TUNED_ON + APART)
-    return tuned(arms, config.uptuning, run, f"{label}, trained on")
+    arms = _trained_on(config, model, run, seed=TUNED_ON + APART)
+    return tuned(arms, config.uptuning, run, label=f"{label}, trained on")
 
 
 def _both(tuning: Json, other: Json) -> Json:
@@ -208,7 +208,9 @@ def _curve(record: Json) -> list[float] | None:
 def _first_losses(arms: Sequence[Arm], run: RunFolder, label: str) -> list[Json]:
     """Return of every way, at each trained vanilla model, its loss, and how far layer 2 is from what it was."""
     items = {arm.key(run.slot.device): replace(arm, initial=beginning(arm, run)) for arm in arms}
-    lines = results("first", items, _convert_all_ways, run, label=f"{label}, first losses", size=lambda _: len(WAYS))
+    lines = results(
+        "first", items, _convert_all_ways, run=run, label=f"{label}, first losses", size=lambda _: len(WAYS)
+    )
     return list(lines.values())
 
 

@@ -98,7 +98,7 @@ class ShardedCheckpoints:
             with self._agreement.together():
                 if found[1] != self.identity and not of_any:
                     raise BadCheckpoint(f"{path} belongs to another run; delete {path.parent} to retrain")
-            return Checkpoint(found[0], {}, found[2], path)
+            return Checkpoint(found[0], {}, found[2], folder=path)
         with self._agreement.together():
             if paths:
                 raise BadCheckpoint(f"no checkpoint in {paths[0].parent} can be read; delete it to retrain")

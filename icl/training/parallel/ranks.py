@@ -34,7 +34,7 @@ class Ranks:
     def __init__(self, launch: Launch, *, recomputed: bool = False) -> None:
         self.count, self.rank, self.local, self.recomputed = launch.count, launch.rank, launch.local, recomputed
         control, saving = (dist.new_group(backend="gloo", timeout=PATIENCE) for _ in range(2))
-        self.agreement = Agreement(self.rank, self.count, control, saving)
+        self.agreement = Agreement(self.rank, self.count, control, saving=saving)
         self._checkpoints: list[ShardedCheckpoints] = []
 
     def check(self, recipe: Recipe) -> None:
@@ -69,7 +69,7 @@ class Ranks:
         return tuple(bool(found) for found in self.sum(torch.tensor(flags, dtype=torch.int32)))
 
     def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> ShardedCheckpoints:
-        self._checkpoints.append(ShardedCheckpoints(folder, identity, warn, self.agreement))
+        self._checkpoints.append(ShardedCheckpoints(folder, identity, warn, agreement=self.agreement))
         return self._checkpoints[-1]
 
     def state(self, model: Decoder, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
