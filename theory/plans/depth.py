@@ -53,7 +53,7 @@ Depth = Residual | Chain | DepthAverage | DepthAttention
 
 
 def depth_problems(depth: Depth) -> Iterator[str]:
-    """Why a depth rule makes no sense, a line each."""
+    """Yield why a depth rule makes no sense, one reason per line."""
     if not isinstance(depth, Depth):
         yield f"a depth rule is one of Residual(), Chain(), DepthAverage() and DepthAttention(...), not {depth!r}"
         return
