@@ -1,4 +1,4 @@
-"""What k layers of linear attention with a residual stream compute in context, by value map: polynomials of S_xx.
+"""Polynomials of S_xx that k layers of linear attention with a residual stream compute in context, by value map.
 
 Setting.  The task of `theory.skipv1.gap` at W0 = 0, with nothing compressed: a token is 2d wide and holds (x_t ; y_t)
 side by side, the query (x ; 0), so no layer has to copy.  Every layer reads the stream and adds to it, and all tokens
@@ -92,7 +92,11 @@ class Reach:
 
 
 def residual_polynomial(steps: Steps) -> tuple[Any, ...]:
-    """p_k of theorem 1, coefficients ascending, for scalar weights.  Raises BadInput for a source that is not there."""
+    """Return the coefficients, ascending, of p_k in Theorem 1 for scalar weights.
+
+    Raises:
+        BadInput: for a source that does not exist.
+    """
     polynomials: list[list[Any]] = [[1]]
     for layer, weights in enumerate(steps, 1):
         if not all(1 <= source <= layer for source in weights):
@@ -106,9 +110,14 @@ def residual_polynomial(steps: Steps) -> tuple[Any, ...]:
 
 
 def mixed_weights(residual: Sequence[Number], own: Sequence[Number]) -> list[dict[int, Any]]:
-    """Weights with which own values and layer 1's make p, given the own ones of layers 2 to k, none of them 0.
+    """Return weights with which own values and layer 1's make p, given the own ones of layers 2 to k.
 
-    residual: p's coefficients, ascending, p(0) = 1, at most k + 1 of them.  Raises BadInput.
+    Args:
+        residual: p's coefficients, ascending, with p(0) = 1; at most k + 1 of them.
+        own: The own weights of layers 2 to k, none of them 0.
+
+    Raises:
+        BadInput: for other coefficients or weights.
     """
     layers = len(own) + 1
     if not residual or residual[0] != 1 or len(residual) > layers + 1 or not all(own):
@@ -131,7 +140,7 @@ def mixed_weights(residual: Sequence[Number], own: Sequence[Number]) -> list[dic
 
 
 def value_sources(plan: Plan) -> tuple[frozenset[int], ...]:
-    """For each layer, the layers whose values its heads attend over."""
+    """Return, for each layer, the layers whose values its heads attend over."""
     return tuple(
         frozenset(term.source.layer for head in row for values in head.values for term in values.terms)
         for row in plan.table
@@ -139,7 +148,11 @@ def value_sources(plan: Plan) -> tuple[frozenset[int], ...]:
 
 
 def reach(plan: Plan) -> Reach:
-    """What theorem 2 says of a plan, with heads enough.  Raises NotCovered, saying why, where it does not cover it."""
+    """Return which polynomials a plan reaches by Theorem 2, with heads enough.
+
+    Raises:
+        NotCovered: where the theorem does not cover the plan, with the reason.
+    """
     if plan.dynamic != "no":
         raise NotCovered("the deep toy's values do not depend on the query")
     if not plan.output_projection:
@@ -166,7 +179,7 @@ def _beside(row: Sequence[HeadPlan]) -> frozenset[int]:
 
 
 def _blocks(sources: Sequence[frozenset[int]]) -> Iterator[tuple[int, Sequence[frozenset[int]]]]:
-    """The plan cut wherever no later layer looks back, each block with the number of its first layer."""
+    """Cut the plan wherever no later layer looks back, and yield each block with the number of its first layer."""
     layers = range(1, len(sources) + 1)
     cuts = [m for m in layers if all(min(row) >= m for row in sources[m - 1 :])]
     for first, after in zip(cuts, [*cuts[1:], len(sources) + 1], strict=True):

@@ -31,7 +31,7 @@ from theory.plans.plan import Plan
 
 
 def keeps_signs(config: Architecture, plan: Plan) -> bool:
-    """Whether the theorem speaks of these models: then they explain nothing of prompts of its setting."""
+    """Return whether the theorem covers these models: then they explain nothing of prompts of its setting."""
     looks = isinstance(plan.depth, DepthAttention) and plan.depth.query != "static"
     constants = config.bias or config.qkv_bias or config.positions in ("bias", "learned")
     return (
