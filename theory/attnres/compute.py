@@ -1,4 +1,4 @@
-"""What a lower loss is worth in compute, by fitted power laws or by single losses, with what rounding leaves open.
+"""The worth of a lower loss in compute, by fitted power laws or by single losses, with the uncertainty of rounding.
 
 A law L = A C^-a reaches a loss L at C = (A / L)^(1/a).  So the base law needs rho C to reach what another, B C^-b,
 reaches at C:
@@ -24,7 +24,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """L = factor * C^-exponent, both positive."""
+    """The law L = factor * C^-exponent, both positive."""
 
     factor: float
     exponent: float
@@ -41,12 +41,12 @@ class PowerLaw:
 
 
 def worth(base: PowerLaw, other: PowerLaw, compute: float) -> float:
-    """rho: how many times `compute` the base law needs for what the other reaches with it."""
+    """Return rho, how many times `compute` the base law needs to reach the other law's loss at `compute`."""
     return base.compute(other.loss(compute)) / compute
 
 
 def worth_of_losses(base_loss: float, other_loss: float, exponent: float) -> float:
-    """rho from two losses at equal compute and the slope of the base's law."""
+    """Return rho from two losses at equal compute and the slope of the base's law."""
     return float((base_loss / other_loss) ** (1 / exponent))
 
 
