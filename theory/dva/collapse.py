@@ -41,7 +41,7 @@ Form = Literal["revised", "initial", "transposed"]
 
 
 def pair_values(form: Form, v: Array, query: Array, key: Array) -> Array:
-    """What token j gives to query i, as the paper has it: (T, T, w).
+    """Return what token j gives to query i, as the paper has it: (T, T, w).
 
     v, query (q^R), key (k^R): (T, w).  transposed: the initial form's matrix from the other side.  Raises BadInput.
     """
@@ -60,14 +60,14 @@ def pair_values(form: Form, v: Array, query: Array, key: Array) -> Array:
 
 
 def attended(s: Array, pairs: Array) -> Array:
-    """sum_j s_ij pairs_ij, (T, w)."""
+    """Return sum_j s_ij pairs_ij, (T, w)."""
     import numpy as np
 
     return np.einsum("ij,ijw->iw", s, pairs)
 
 
 def collapsed(form: Form, s: Array, v: Array, query: Array, key: Array) -> Array:
-    """The same without the pairs' values.  Raises BadInput for another form."""
+    """Return the same as `attended` of `pair_values`, without the pairs' values.  Raises BadInput for another form."""
     if form == "revised":
         return s @ v + query * (s @ key)
     if form == "initial":
@@ -78,12 +78,15 @@ def collapsed(form: Form, s: Array, v: Array, query: Array, key: Array) -> Array
 
 
 def of_one_query(v: Array, key: Array, gate: Array) -> Array:
-    """V + diag(q^R_i) K^R: the value matrix that a query with this gate (w,) sees.  v, key: matrices (w, d)."""
+    """Return V + diag(q^R_i) K^R, the value matrix that a query with this gate (w,) sees.
+
+    v, key: matrices (w, d).
+    """
     return v + gate[:, None] * key
 
 
 def pair_numbers(form: Form, tokens: int, width: int, *, naive: bool) -> int:
-    """Numbers that one head holds beside its inputs and output while it attends.  Raises InvalidSize.
+    """Return the numbers that one head holds beside its inputs and output while it attends.  Raises InvalidSize.
 
     naive: the values of all pairs, and in the initial form its matrices; else the weights of pairs.
     """
