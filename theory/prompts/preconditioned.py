@@ -1,4 +1,4 @@
-"""What one preconditioned step loses on the in-context regression task, for any covariance of inputs and prior.
+"""Losses of one preconditioned step on the in-context regression task, for any covariance of inputs and prior.
 
 Setting.  A task of `theory.prompts.moments.PromptMoments`: n pairs with y = W* x + noise, x of covariance Sigma,
 normal or with independent entries of Sigma^{-1/2} x of some kurtosis; W* of mean W0 and Cov(W*_ij, W*_kl) = Psi_ik
@@ -41,7 +41,7 @@ from theory.prompts.moments import Array, PromptMoments
 
 
 def after_step(moments: PromptMoments, preconditioner: Array) -> Any:
-    """The loss of P = S_yx M, M = preconditioner (d, d); exact if the arrays of the task and M are exact."""
+    """Return the loss of P = S_yx M, M = preconditioner (d, d); exact if the arrays of the task and M are exact."""
     signal, power, covariance = _signal(moments), _power(moments), moments.covariance
     weighted = preconditioner @ covariance
     linear, quadratic = (preconditioner * signal.T).sum(), (weighted * (power @ preconditioner)).sum()
@@ -49,18 +49,21 @@ def after_step(moments: PromptMoments, preconditioner: Array) -> Any:
 
 
 def best_step(moments: PromptMoments) -> Any:
-    """The step size eta of `one_step`, for the gradient of 1/2 sum ||y - P x||^2; 0 where there is nothing to learn."""
+    """Return the step size eta of `one_step`, for the gradient of 1/2 sum ||y - P x||^2.
+
+    It is 0 where there is nothing to learn.
+    """
     signal = _signal(moments).trace()
     return moments.n * signal / (moments.covariance * _power(moments)).sum() if signal else 0 * signal
 
 
 def one_step(moments: PromptMoments) -> Any:
-    """The loss of the best single gradient step from zero, P = eta S_yx; exact if the task is."""
+    """Return the loss of the best single gradient step from zero, P = eta S_yx; exact if the task is."""
     return moments.zero_loss - moments.n * best_step(moments) * _signal(moments).trace()
 
 
 def best_preconditioner(moments: PromptMoments) -> Array:
-    """M = n A^{-1} Sigma Omega, (d, d) in float64; where A is singular, of least norm."""
+    """Return M = n A^{-1} Sigma Omega, (d, d) in float64; where A is singular, of least norm."""
     return moments.n * _inverse(_power(moments)) @ _float(moments.covariance) @ _float(_mean_square(moments))
 
 
@@ -86,9 +89,10 @@ def linear(moments: PromptMoments) -> float:
 
 
 def minimum_norm(moments: PromptMoments) -> Any:
-    """The loss of least squares, d sigma^2 (n - 1) / (n - d - 1), for normal x and n >= d; infinite at n = d, d + 1.
+    """Return the loss of least squares, d sigma^2 (n - 1) / (n - d - 1), for normal x and n >= d.
 
-    (Without noise it is zero from n = d on.)  Raises BadInput, saying why, for fewer pairs, other x, a singular Sigma.
+    It is infinite at n = d and d + 1; without noise it is zero from n = d on.  Raises BadInput, saying why, for fewer
+    pairs, other x, a singular Sigma.
     """
     d, n, sigma = moments.d, moments.n, moments.sigma
     if moments.kurtosis is not None:
