@@ -124,9 +124,10 @@ CUT = 1e-10  # of the largest singular value: what is below is rounding
 
 
 def read_at(a: Array, b: Array, w0: Array, noise: float) -> float:
-    """tr(U P_g), step (i): the entries of W* that can be read at A and B, were S known.  In float64; noise: g^2.
+    """Return tr(U P_g) of step (i), the entries of W* that can be read at A and B if S were known.
 
-    a: (rank, d), b: any number of rows, w0: (d, d).  At noise = 0 it is tr(U V): as if Y were known, too.
+    In float64; noise: g^2.  a: (rank, d), b: any number of rows, w0: (d, d).  At noise = 0 it is tr(U V): as if Y were
+    known, too.
     """
     d = w0.shape[0]
     units = np.eye(d * d).reshape(-1, d, d)
@@ -139,23 +140,26 @@ def read_at(a: Array, b: Array, w0: Array, noise: float) -> float:
 
 
 def never_read(d: int, rank: int) -> int:
-    """N(a): how many entries of W* cross-layer attention cannot read at this rank, whatever W0."""
+    """Return N(a), the entries of W* that cross-layer attention cannot read at this rank, whatever W0."""
     check_sizes(d, 1, 0, rank)
     beyond = max(2 * rank - d, 0)
     return beyond * (beyond - 1) // 2
 
 
 def noise_of_products(d: int, n: int, sigma: Number) -> Any:
-    """g^2: the power at which Y' is as large as what it hides of Z.  Exact for exact numbers.  Raises InvalidSize."""
+    """Return g^2, the power at which Y' is as large as what it hides of Z.
+
+    Exact for exact numbers.  Raises InvalidSize.
+    """
     check_sizes(d, n, sigma)
     noise = sigma**2
     return (d * (n + d + 1) + 2 * d * noise + noise**2) * _half(sigma) / (n + d + 1 + noise)
 
 
 def read_share(d: int, n: int, sigma: Number, power: Number) -> Any:
-    """q: the most that can be read of an entry that only S_yy shows.  Exact for exact numbers.
+    """Return q, the largest readable share of an entry that only S_yy shows.
 
-    power: s_1^2, the square of W0's largest singular value.  Raises InvalidSize.
+    Exact for exact numbers.  power: s_1^2, the square of W0's largest singular value.  Raises InvalidSize.
     """
     if not power >= 0:
         raise InvalidSize(f"the square of a singular value must be a number from 0, got {power}")
@@ -163,27 +167,36 @@ def read_share(d: int, n: int, sigma: Number, power: Number) -> Any:
 
 
 def cross_layer_most(d: int, n: int, sigma: Number, rank: int, power: Number) -> Any:
-    """Theorem, (1): an upper bound on what cross-layer attention explains, in squared units of y; power: s_1^2."""
+    """Return an upper bound on what cross-layer attention explains: Theorem, (1).
+
+    In squared units of y; power: s_1^2.
+    """
     q = read_share(d, n, sigma, power)
     return _explained(d, n, sigma, rank, q * (rank**2 - never_read(d, rank)))
 
 
 def full_rank_explained(n: int, sigma: Number, powers: Sequence[Number]) -> Any:
-    """Theorem, (2): what it explains at a = d, at its minimum.  powers: all d of the s_i^2, in any order."""
+    """Return what cross-layer attention explains at a = d, at its minimum: Theorem, (2).
+
+    powers: all d of the s_i^2, in any order.
+    """
     d, least = len(powers), 2 * noise_of_products(len(powers), n, sigma)
     pairs = [powers[i] + powers[j] for j in range(d) for i in range(j + 1)]
     return _explained(d, n, sigma, d, sum(pair / (pair + least) for pair in pairs))
 
 
 def most_around_identity(d: int, rank: int) -> Fraction:
-    """R of the theorem, (4): the entries that can be read around c I, a supremum over c and n for rank >= 1."""
+    """Return R of the theorem, (4): the entries that can be read around c I, a supremum over c and n for rank >= 1."""
     check_sizes(d, 1, 0, rank)
     m = min(rank, d - rank)
     return Fraction(4 * rank * d - 2 * rank * (rank - 1) + m * (2 * rank - m - 1), 4)
 
 
 def explained_around_identity(d: int, n: int, sigma: Number, rank: int, power: Number) -> tuple[Any, Any]:
-    """Theorem, (4): the least and the most that enough heads explain around W0 = c I.  power: c^2."""
+    """Return the least and the most that enough heads explain around W0 = c I: Theorem, (4).
+
+    power: c^2.
+    """
     q = read_share(d, n, sigma, power)
     most = most_around_identity(d, rank) - rank * (d - rank)
     least = Fraction(rank * (rank + 1), 2)
@@ -193,7 +206,10 @@ def explained_around_identity(d: int, n: int, sigma: Number, rank: int, power: N
 
 
 def least_gap_of_optima(d: int) -> int:
-    """Theorem, (3): by how many entries of W* ResFormer's optimum is ahead of cross-layer attention's, for every W0."""
+    """Return how many entries of W* ResFormer's optimum is ahead of cross-layer attention's: Theorem, (3).
+
+    It holds for every W0.
+    """
     at_least("d", d, 1)
     return -(-(3 * d + 1) * (d - 1) // 8)
 
@@ -214,7 +230,7 @@ def unbiased_minima(d: int, n: int, sigma: Number, c: Number) -> tuple[Any, Any]
 
 
 def _explained(d: int, n: int, sigma: Number, rank: int, of_products: Any) -> Any:
-    """rho times the a (d - a) entries that ordinary heads read and what S_yy adds to them."""
+    """Return rho times the a (d - a) entries that ordinary heads read and what S_yy adds to them."""
     return signal_share(d, n, sigma) * (rank * (d - rank) + of_products)
 
 

@@ -1,4 +1,4 @@
-"""Linear attention on in-context regression: how far the block form is from cross-layer attention, and which is better.
+"""Linear attention on in-context regression: the block form's distance from cross-layer attention, and which is better.
 
 Setting of `theory.skipv1.gap` at W0 = 0: d numbers a token, prompts of n pairs, y = W* x + noise of standard deviation
 sigma; layer 1 has copied, so that layer 2 sees x_t and u_t = (A x_t ; B y_t), and layer 1's own values and keys are the
@@ -51,10 +51,10 @@ from theory.toy.population import Weights
 
 
 def block_distance(d: int, n: int, sigma: Number, readout: Array, x: Array, y: Array, of_x: Array) -> Any:
-    """E ||W sum_t v_t (k_t^m - k_t)^T||^2, in squared units of y; exact for exact numbers.
+    """Return E ||W sum_t v_t (k_t^m - k_t)^T||^2, in squared units of y; exact for exact numbers.
 
-    readout: W, (any, d).  How the keys differ, each (any, d): x and y are D_x and D_y, on the tokens of y; of_x is D_0,
-    on those of x.  Raises InvalidSize.
+    readout: W, (any, d).  The keys differ by x and y, D_x and D_y, on the tokens of y, and by of_x, D_0, on those of x,
+    each (any, d).  Raises InvalidSize.
     """
     check_sizes(d, n, sigma)
     if any(matrix.ndim != 2 or matrix.shape[1] != d for matrix in (readout, x, y, of_x)):

@@ -1,4 +1,4 @@
-"""Explicit weights of ResFormer's toy: one head attains what `theory.toy.value_maps` bounds."""
+"""Explicit weights of ResFormer's toy: one head attains the bound of `theory.toy.value_maps`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE_HEAD: Heads = (Head(copied=1, raw=0, key="k"), Head(copied=0, raw=1, key="k"
 
 
 def cancelling_share(kept: bool) -> Fraction:
-    """A diagonal entry of (I + Pi)^{-1}: 1/2 on a coordinate that A keeps, 1 on the others."""
+    """Return a diagonal entry of (I + Pi)^{-1}: 1/2 on a coordinate that A keeps, 1 on the others."""
     return Fraction(1, 1 + kept)
 
 
