@@ -55,15 +55,15 @@ from theory.toy.population import Weights
 
 
 def skipv1_minimum(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """Theorem, (1), in squared units of y summed over its d entries; whatever W0.  Exact if sigma is a Fraction.
+    """Return Theorem (1)'s minimum, in squared units of y summed over its d entries, whatever W0.
 
-    Raises InvalidSize.
+    Exact if sigma is a Fraction.  Raises InvalidSize.
     """
     return zero_loss(d, n, sigma) - skipv1_explained(d, n, sigma, rank)
 
 
 def mha_infimum(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """Theorem, (2), likewise."""
+    """Return Theorem (2)'s infimum, in the same units."""
     return zero_loss(d, n, sigma) - mha_explained(d, n, sigma, rank)
 
 
