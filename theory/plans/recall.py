@@ -17,8 +17,8 @@ class RecallSetting:
 
     Args:
         pairs: Pairs per sequence, n.
-            keys: Keys to draw from.
-            values: Values to draw from.
+        keys: Keys to draw from.
+        values: Values to draw from.
         form: `interleaved`, a token for each key and each value; or `paired`, one token for both.
 
     Raises:
