@@ -1,4 +1,4 @@
-"""A first layer that has copied already: SkipV1Former's Assumption 1 in the place of attention."""
+"""A first layer that has copied already: SkipV1Former's Assumption 1 instead of attention."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from theory.plans.plan import Plan
 
 
 class AssumedCopy(nn.Module):
-    """x_t stays, y_t becomes (A x_t ; B y_t), the query becomes (A x_{n+1} ; 0): A (rank, d), B (d - rank, d), trained.
+    """The assumed copy, with trained A (rank, d) and B (d - rank, d).
 
-    What later layers read of this layer's queries, keys and values is projected from its input as usual.
+    x_t stays, y_t becomes (A x_t ; B y_t), the query becomes (A x_{n+1} ; 0).  What later layers read of this layer's
+    queries, keys and values is projected from its input as usual.
     """
 
     def __init__(self, config: Architecture, plan: Plan, layer: int) -> None:
