@@ -1,4 +1,4 @@
-"""Decoders under any plan, as transformers takes models: what the module beside exported weights asks for.
+"""Decoders under any plan as models of transformers, which the module beside exported weights imports.
 
 Such a folder says in config.json what the architecture and the plan are, and its modeling_crosslayer.py imports this
 module; so transformers' AutoModelForCausalLM, told to trust remote code, runs the decoder of this package, which must
