@@ -249,7 +249,7 @@ def train(
 
 
 def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recipe, losses: Losses, step: int) -> Tensor:
-    """One step of all decoders; the loss of each."""
+    """Take one step of all decoders, and return the loss of each."""
     inputs, targets = feed.batches(step, recipe.batch)
     means = []
     for rows in stack.chunks(recipe.batch):
@@ -263,7 +263,10 @@ def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recip
 
 
 def evaluate(stack: StackedDecoder, feed: Feed, run: Run) -> tuple[HeldOut | str, ...]:
-    """Return the held-out losses of every decoder at the end of its training; of one that diverged, by which step."""
+    """Return the held-out losses of every decoder at the end of its training.
+
+    For one that diverged, return a line that says by which step.
+    """
     mean, spread = _held_out(stack, feed)
     diverged = ~mean.isfinite().all(-1) | is_far(mean, spread, run.start.double(), blind=run.blind)
     ends: list[HeldOut | str] = []
@@ -276,7 +279,7 @@ def evaluate(stack: StackedDecoder, feed: Feed, run: Run) -> tuple[HeldOut | str
 
 
 def score(models: Sequence[Decoder], task: StackTask) -> list[HeldOut]:
-    """Return the held-out losses of decoders that stack, a number a position."""
+    """Return the held-out losses of decoders that stack, one number per position."""
     stack = StackedDecoder(models)
     both = _held_out(stack, Feed(task, [0], stack.flat))
     return [HeldOut(tuple(mean.tolist()), tuple(spread.tolist())) for mean, spread in zip(*both, strict=True)][
@@ -286,7 +289,7 @@ def score(models: Sequence[Decoder], task: StackTask) -> list[HeldOut]:
 
 @torch.no_grad()
 def _held_out(stack: StackedDecoder, feed: Feed) -> tuple[Tensor, Tensor]:
-    """As `icl.training.loop.evaluate`, of every row: means and standard errors, (rows, positions)."""
+    """Return every row's mean held-out loss and standard error, (rows, positions), as `icl.training.loop.evaluate`."""
     chunks = stack.chunks(EVALUATED)
     parts: list[list[Tensor]] = [[] for _ in chunks]
     for batch in feed.task.held_out():
@@ -307,6 +310,6 @@ def _probed(
     probe: Callable[[int, Decoder], Any],
     ends: Sequence[HeldOut | str],
 ) -> tuple[Any, ...]:
-    """Of every decoder that did not diverge."""
+    """Return the probe's result for every decoder that did not diverge, None for others."""
     each = enumerate(zip(models, ends, strict=True))
     return tuple(None if isinstance(end, str) else probe(i, stack.copied(i, model)) for i, (model, end) in each)
