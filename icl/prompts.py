@@ -56,7 +56,8 @@ class RegressionTask(Setting):
 
     @property
     def signal(self) -> Any:
-        """E ||W* x||^2 = d^2 + tr(W0 Sigma W0^T); of a pool, the mean of tr(W Sigma W^T) over its tasks W."""
+        """The signal's power, E ||W* x||^2 = d^2 + tr(W0 Sigma W0^T); for a pool, the mean of tr(W Sigma W^T) over
+        it."""
         if not (self.law.pool or self.law.w0 or self.law.w0_random):
             return super().signal
         powers = torch.tensor(self.law.eigenvalues(self.d), dtype=torch.float64)

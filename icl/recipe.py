@@ -101,9 +101,9 @@ class Recipe:
         return replace(self, steps=steps, warmup=min(1 - LATE, self.warmup * self.steps / steps))
 
     def begins_to_fall(self) -> int:
-        """The first step (from 0) from which on the rate is below the peak; `steps` if there is none.
+        """Return the first step (from 0) from which on the rate is below the peak; `steps` if there is none.
 
-        Of a late decay round(0.8 steps), unless its floor is the peak.
+        For a late decay it is round(0.8 steps), unless its floor is the peak.
         """
         if self.floor == 1:
             return self.steps

@@ -22,7 +22,10 @@ class PublishedTokenizer:
     """A tokenizer of the `tokenizers` library.  start: the tokens that it puts in front of every text."""
 
     def __init__(self, folder: Path, content: bytes | None = None) -> None:
-        """Raises BadInput unless the folder holds one that can be read; content: of its file, where it was read."""
+        """Read the tokenizer of a folder.
+
+        Raises BadInput unless the folder holds one that can be read.  content: of its file, where it was read.
+        """
         self.path = folder / TOKENIZER
         if content is None and not self.path.is_file():
             raise BadInput(f"{folder} holds no {TOKENIZER}, by which text becomes the model's tokens")

@@ -29,7 +29,7 @@ class AssumedCopy(nn.Module):
         self.b = nn.Parameter(torch.empty(d - rank, d))
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
-        """Tokens x_1, y_1, ..., x_n, y_n, x_{n+1}: (batch, 2n + 1, d) -> the same shape, and the bank."""
+        """Return the copied tokens and the bank; x: x_1, y_1, ..., x_n, y_n, x_{n+1}, (batch, 2n + 1, d)."""
         x = self.norm(x)
         bank = self.projections(x, bank, frame.rotation)
         return assumed_copy(x.mT, self.a, self.b).mT, self.projections.still_needed(bank)

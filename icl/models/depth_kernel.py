@@ -1,8 +1,8 @@
 """Attention over depth by flash-linear-attention's GPU kernel (fla.ops.attnres, the extra "gpu"), in place of ours.
 
 It reads every source once for both its logit and its share of the sum, and again on the way back, and keeps two float32
-numbers a source and token; but, unlike two phases, it does so at every read.  What is faster is for a benchmark to say:
-`crosslayer bench depth` on a GPU.  Nothing else takes it.
+numbers per source and token; but, unlike two phases, it does so at every read.  What is faster is for a benchmark to
+say: `crosslayer bench depth` on a GPU.  Nothing else takes it.
 """
 
 from __future__ import annotations

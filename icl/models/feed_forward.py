@@ -12,7 +12,7 @@ from theory.plans.architecture import Architecture
 
 
 class FeedForward(nn.Module):
-    """SwiGLU where the architecture is gated, else a GELU network."""
+    """A SwiGLU network where the architecture is gated, else a GELU network."""
 
     def __init__(self, config: Architecture) -> None:
         super().__init__()

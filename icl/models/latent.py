@@ -1,6 +1,6 @@
 """Multi-head latent attention: keys and values made from a narrow latent, and one rotary key for all heads.
 
-SkipV1Former, appendix B.2.  A plan's value map acts on the latent: slice h of n_heads stands in the place of head h's
+SkipV1Former, appendix B.2.  A plan's value map acts on the latent: slice h of n_heads stands in place of head h's
 value, so `skipv1` takes half of the latent from layer 1, before its norm.  A plan's keys are the rotary key.
 """
 

@@ -97,7 +97,7 @@ class Projections(nn.Module):
     """The q, k and v projections of one layer, as far as somebody reads them.
 
     made_for    per kind, how many heads and how wide they are; a kind that is left out is not built here
-    group       query heads a key/value head
+    group       query heads per key/value head
     norm        makes what norms a head's queries, or keys, before they are turned to their positions
     """
 
@@ -163,7 +163,7 @@ class Reader:
 
     heads, mixes    what each head reads, in order
     exist           which heads the bank's entries hold, as `built(plan)` says
-    group           bank heads a head of the plan
+    group           bank heads per head of the plan
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Reader:
 
     @property
     def names(self) -> set[str]:
-        """Return the bank's entries that are read."""
+        """The bank's entries that are read."""
         return {name for _, terms in self.runs for _, name, _ in terms}
 
     def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:

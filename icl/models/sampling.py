@@ -21,7 +21,7 @@ class Sampling:
     """Rules for drawing a token from a model's scores.
 
     temperature  scores are divided by it; at 0 the likeliest token is taken
-    top_k        only so many of the likeliest are drawn from; None: all
+    top_k        the number of likeliest tokens from which is drawn; None: all
     top_p        only the fewest likeliest whose probabilities, after the above, add up to at least this; None: all
 
     Raises BadInput for numbers without meaning.

@@ -1,4 +1,4 @@
-"""A stack: many decoders of one shape as one matrix of weights, a row a decoder."""
+"""A stack: many decoders of one shape as one matrix of weights, one row per decoder."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def common(of: Plan) -> tuple[object, ...]:
 
 
 class StackedDecoder:
-    """The given decoders, whose weights are copied into `flat`: (rows, numbers a decoder).
+    """The given decoders, whose weights are copied into `flat`: (rows, numbers per decoder).
 
     Every decoder has a place for every projection of every head, whether its plan builds it or not; what it does not
     build is zero, has no effect and gets no gradient.  A single decoder stands there twice: a compiler takes a size of
@@ -117,7 +117,7 @@ class StackedDecoder:
 
     @property
     def decayed(self) -> Tensor:
-        """Return 1 for the numbers of a row that weight decay applies to, 0 for others."""
+        """The mask of weight decay: 1 for the numbers of a row to which it applies, 0 for others."""
         of = {name: is_decayed(name, nn.Parameter(torch.empty(shape))) for name, shape in self.shapes.items()}
         parts = [torch.full((math.prod(shape),), float(of[name])) for name, shape in self.shapes.items()]
         return torch.cat(parts).to(self.flat)

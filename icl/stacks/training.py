@@ -77,9 +77,10 @@ class Logged:
 
 
 def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
-    """Trainings that differ in length, the shortest first: what they share is trained once, up to a line of their logs.
+    """Return the stretches of trainings that differ in length, the shortest first.
 
-    Raises BadInput if one is not longer than the one before, or their rates do not agree until the shorter one's falls.
+    What they share is trained once, up to a line of their logs.  Raises BadInput if one is not longer than the one
+    before, or their rates do not agree until the shorter one's falls.
     """
     found, trunk = [], 0
     for i, (recipe, longer) in enumerate(pairwise(recipes)):
@@ -101,7 +102,7 @@ def _leaves(recipe: Recipe, longer: Recipe) -> int:
 
 
 class AdamW:
-    """AdamW with a learning rate and a clip a decoder, as `icl.training.optimiser.adamw` has it for one."""
+    """AdamW with a learning rate and a clip per decoder, as `icl.training.optimiser.adamw` has it for one."""
 
     def __init__(self, stack: StackedDecoder, recipe: Recipe, rates: Tensor) -> None:
         self.flat, self.recipe, self.rates = stack.flat, recipe, rates[:, None]

@@ -2,7 +2,7 @@
 
 SkipV1Former, appendix A.1, replaces its first layer by Assumption 1, since Eqn. (2) has no positions and cannot copy.
 Here the tokens E = (x_1, y_1, ..., x_n, y_n, x_{n+1}) are read into width m by one matrix for x and y alike, and both
-layers are Eqns. (2) and (3), whose first one adds a learned bias R_h to its scores, one number a pair of positions:
+layers are Eqns. (2) and (3), whose first one adds a learned bias R_h to its scores, one number per pair of positions:
 
     F   = sum_h V_h E' [ E'^T M_h E' / n + R_h ]                    E' = (read-in) E, over the pairs allowed below
     out = sum_h W_h [values_h] P [ F^T K_h F ] / n,  at the last token;   values_h = copied F + raw E'.
@@ -162,7 +162,7 @@ class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
     def forward(self, tokens: Tensor) -> Tensor:
         """Return predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d).
 
-        F [F^T q] = [F F^T] q, as attention is linear: all heads share one m x m matrix a prompt, and raw heads E F^T.
+        F [F^T q] = [F F^T] q, as attention is linear: all heads share one m x m matrix per prompt, and raw heads E F^T.
         """
         first, last = self.first_layer(tokens)
         streams, batch, slots, width, _ = first.shape

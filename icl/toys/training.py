@@ -140,9 +140,9 @@ def train(
 
     learning_rates: (streams, slots), in place of recipe.learning_rate; recipe.clip is in zero losses.  With a folder,
     checkpoints (weights, optimiser and step) go there at logged steps, and at the end, and training resumes from the
-    newest; `warn` is told of unreadable ones.  Prompts are named by their step, so a resumed run sees what an unbroken
-    one sees.  Sent True, the generator saves and ends.  Raises BadCheckpoint if none can be read or they belong to
-    other toys, and BadInput for a recipe with settings that have no meaning for toys.
+    newest; `warn` receives messages for unreadable ones.  Prompts are named by their step, so a resumed run sees what
+    an unbroken one sees.  Sent True, the generator saves and ends.  Raises BadCheckpoint if none can be read or they
+    belong to other toys, and BadInput for a recipe with settings that have no meaning for toys.
     """
     _check(recipe)
     zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.device)

@@ -53,7 +53,7 @@ class HeldOut(Protocol):
     def tokens(self) -> int: ...
 
     def held_out(self) -> Iterator[Batch]:
-        """The held-out batches, the same every time."""
+        """Yield the held-out batches, the same every time."""
         ...
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:

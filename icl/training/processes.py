@@ -93,7 +93,7 @@ class Processes(Protocol):
 
 
 class Alone:
-    """One process.
+    """A training in one process.
 
     recomputed   activations are made again in the backward pass, in place of being kept (`icl.training.recomputing`)
     """

@@ -41,10 +41,10 @@ def start_matrix(config: Architecture, plan: Plan) -> Matrix:
 
 
 def average_matrix(weights: Sequence[Sequence[Any]], per_layer: int) -> Matrix:
-    """A of learned averages over depth.
+    """Return A for learned averages over depth.
 
     weights     of layer n, at place n - 1: a_n0, ..., a_nn
-    per_layer   sublayers a layer
+    per_layer   sublayers per layer
 
     Raises BadInput if layer n has not n + 1 weights, InvalidSize for per_layer < 1.
     """

@@ -51,16 +51,17 @@ def worth_of_losses(base_loss: float, other_loss: float, exponent: float) -> flo
 
 
 def recovered(base: float, block: float, full: float) -> float:
-    """The share of full's gain over base that block has.  Raises BadInput where there is no gain."""
+    """Return the share of full's gain over base that block has.  Raises BadInput where there is no gain."""
     if not full < base:
         raise BadInput(f"there is no gain from {base} to {full}")
     return (base - block) / (base - full)
 
 
 def over_rounding(value: Callable[..., float], numbers: Sequence[float], halves: Sequence[float]) -> Interval:
-    """The least and largest value over a box, `halves` to each side of `numbers`, for one that is monotone in each.
+    """Return the least and largest value of a function over a box, `halves` to each side of `numbers`.
 
-    halves: half a unit of each number's last printed decimal.  Raises BadInput if there are not as many.
+    The function is monotone in each number.  halves: half a unit of each number's last printed decimal.  Raises
+    BadInput if there are not as many.
     """
     if len(numbers) != len(halves):
         raise BadInput(f"{len(numbers)} numbers need as many half units, got {len(halves)}")

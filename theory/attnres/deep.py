@@ -19,8 +19,8 @@ one with steps b_l / l^3, and c = k + 1: without norms, zero queries are no PreN
 
 Theorem 2.  k layers reach every polynomial p of degree <= k with p(0) = 1, as ResFormer's values do, and DenseFormer's
 averages at least in the limit; a residual stream reaches those with real roots only (`theory.toy.deep`, theorem 2).
-One number a read is enough, the ratio a_l > 0 of all outputs alike to the embedding, so Block AttnRes reaches them with
-blocks of any size, as does Full.  Nothing is lost by weights being positive or of sum one.
+One number per read is enough, the ratio a_l > 0 of all outputs alike to the embedding, so Block AttnRes reaches them
+with blocks of any size, as does Full.  Nothing is lost by weights being positive or of sum one.
 Proof.  Let p_l = 1 + u_1 + .. + u_l.  With one ratio, p_l = (1 - z s) p_{l-1} - z (1 / a - 1) s for z = beta_l a.
 Given a p_l of degree <= l with p_l(0) = 1, and t = 1 / z, there is such a p_{l-1} of degree <= l - 1 if and only if
 p_l + z (1 / a - 1) s is 0 at t, that is, 1 / a = 1 - p_l(t).  So every real t other than 0 with p_l(t) < 1 will do.
@@ -124,7 +124,7 @@ def by_horner(residual: Sequence[Number], layers: int) -> DepthToy:
 
 
 def last_read(tokens: Array, weights: Weights, steps: Sequence[float]) -> Array:
-    """The last read of an actual stack of linear attention layers, token by token: (T, 2d) from (T, 2d).
+    """Return the last read of an actual stack of linear attention layers, token by token: (T, 2d) from (T, 2d).
 
     Raises InvalidSize.
     """

@@ -5,7 +5,7 @@ Notation of `theory.attnres.bounds`; M sublayers, ||v_0|| <= c_0 and ||v_i|| <= 
 Largest (`largest_read`).  By `read_bounds`, the last read is at most
     residual (PreNorm)                c_0 + M C                 linear in depth
     Full                              max(c_0, C)               whatever the depth, if M > 0
-    Block, S sublayers a block        max(c_0, min(S, M) C)     whatever the depth; N blocks: ceil(M / N) C, linear
+    Block, S sublayers per block      max(c_0, min(S, M) C)     whatever the depth; N blocks: ceil(M / N) C, linear
     PostNorm (norm after the sum)     max |gain| sqrt d         whatever the depth
     averages, layers of p sublayers   y_L, or y_1 if that is larger, if every sum_i |a_ni| <= A, after L > 0 layers:
                                       y_L = A^L c_0 + p C (A + A^2 + ... + A^L)

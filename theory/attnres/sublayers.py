@@ -229,7 +229,7 @@ def _root(square: Array) -> Array:
 
 
 def _top(symmetric: Array) -> float:
-    """The largest eigenvalue."""
+    """Return the largest eigenvalue."""
     from scipy.linalg import eigh
 
     last = len(symmetric) - 1

@@ -31,7 +31,7 @@ Depth.  Gradient steps of one size beta > 0.
     Full at zero queries, a_l = 1 / (l + 1): the sum of outputs is bounded in mean square whatever the depth, and h_l
     falls as 1 / l.  For log prod |1 - beta s / i^3| <= sum log(1 + beta s / i^3) <= int_0^inf log(1 + beta s / t^3) dt
     = (2 pi / sqrt 3) (beta s)^(1/3), and exp of a multiple of s^(1/3) has a mean, as the density of s is at most
-    e^(-s/2) times a polynomial.  Block with S layers a block repeats every a_i at most S times: S times that exponent.
+    e^(-s/2) times a polynomial.  Block with S layers per block repeats every a_i at most S times: S times the exponent.
     A fixed number of blocks: a_l >= 1 / (N + 1), so the sum grows as a residual stream's with steps between beta and
     beta / (N + 1)^3, and h_l too.
 So here AttnRes does keep magnitudes bounded without a norm, at the start, by hardly moving: its total step is

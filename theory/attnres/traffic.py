@@ -85,7 +85,7 @@ class Memory:
 class Schedule(ABC):
     """A schedule: what sublayers, from 0, are handed, and where their outputs go.  Output 0 is the embedding.
 
-    queries (sublayers, d); block: sublayers a block, of which the last may have fewer.
+    queries (sublayers, d); block: sublayers per block, of which the last may have fewer.
     """
 
     def __init__(self, memory: Memory, queries: Array, block: int, eps: float) -> None:
@@ -138,7 +138,7 @@ class NaiveBlock(Schedule):
 
 
 class TwoPhases(Schedule):
-    """Phase 1 when a block begins; phase 2 merges in what the block has made."""
+    """The two-phase schedule: phase 1 when a block begins; phase 2 merges in what the block has made."""
 
     def __init__(self, memory: Memory, queries: Array, block: int, eps: float) -> None:
         super().__init__(memory, queries, block, eps)
@@ -206,7 +206,10 @@ SCHEDULES: Mapping[str, type[Schedule]] = {
 
 @dataclass(frozen=True)
 class Traffic:
-    """counts: vectors a token by sublayer; what phase 1 reads is shared out.  inputs: what the sublayers read, (d,)."""
+    """The traffic of a schedule.
+
+    counts: vectors per token by sublayer; what phase 1 reads is shared out.  inputs: what the sublayers read, (d,).
+    """
 
     counts: tuple[Fraction, ...]
     inputs: tuple[Array, ...]

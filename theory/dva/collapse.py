@@ -1,8 +1,8 @@
 """Dynamic values never have to be made: both forms of them are ordinary attention with other values, and a gate.
 
 One head.  s (T, T) holds what query i gives to key j: a softmax's shares, masked, dropped out, or none at all; nothing
-but its numbers enters here.  v, k^R, q^R (T, w) are values and the two further projections, rows one a token; a * b is
-the product entry by entry.
+but its numbers enters here.  v, k^R, q^R (T, w) are values and the two further projections, one row per token; a * b
+is the product entry by entry.
 
 Revised form (section 3.2, Eqns. (6) to (8)): r_ij = q^R_i * k^R_j is added to v_j.
     sum_j s_ij (v_j + q^R_i * k^R_j) = (s v)_i + q^R_i * (s k^R)_i:
@@ -14,7 +14,7 @@ text does not say from which side.
     v_j r_ij = <v_j, q^R_i> k^R_j:       sum_j s_ij v_j r_ij = sum_j (s_ij <q^R_i, v_j>) k^R_j,
 attention to k^R with weights that are products of two scores, the second one without a softmax.
     r_ij v_j^T = <k^R_j, v_j> (q^R_i)^T:  sum_j s_ij r_ij v_j = q^R_i (s u)_i with u_j = <k^R_j, v_j>,
-whose output has the query's direction whatever the context holds: of that, a number a head gets through.
+whose output has the query's direction whatever the context holds: of that, one number per head gets through.
 
 So with weights that are dropped out (s after dropout), grouped queries (k^R and v shared by a group, s and q^R a head's
 own), a mask or a linear score everything stays as it is.  Making every pair's value takes T^2 w numbers, of r_ij as

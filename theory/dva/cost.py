@@ -19,7 +19,7 @@ What lies there depends on the order in which PyTorch works:
                           gradient: 6 T w.  With T < 4 w a moment before it is more, 2 T^2 + 10 T w
     initial, collapsed    the same, and <q^R_i, v_j>, its product with the weights and a gradient of these: 6 T^2; two
                           masks: T^2 / 2; 2 T w
-    in blocks             of b queries (`icl.models.few_queries`): b T in the place of T^2, and 15 T w at most, of
+    in blocks             of b queries (`icl.models.few_queries`): b T in place of T^2, and 15 T w at most, of
                           the initial form 9 T w, as gradients of the inputs gather over blocks
 """
 

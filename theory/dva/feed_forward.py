@@ -16,7 +16,7 @@
    map V beside a feed-forward whose activation is a product, a gated one with the identity for its activation and for
    its output matrix, and the inner width w of the head.  With an output projection O it is the bilinear feed-forward
    O [(Q x) * (K x)], of any O, Q and K of inner width w.
-   In general it gets that with (s K X)_i in the place of K x: a bilinear feed-forward one of whose factors has been
+   In general it gets that with (s K X)_i in place of K x: a bilinear feed-forward one of whose factors has been
    mixed over the context.
 So what survives of "no feed-forward is needed" is this: a dynamic block has not done without one, it holds one of inner
 width w, and one ordinary head of the same width holds none, as it is linear in a token that sees itself alone.  GPT-2's

@@ -42,7 +42,7 @@ tokens only if H = 1.
 is one head's with W = 2 and tanh(r c) = (tanh(r a_1) + tanh(r a_2)) / 2.)
 The dynamic head's matrix U may depend on the query as it likes, an output matrix in it or not: theorem 2 holds for each
 query by itself, and for any rule whatever that makes one softmax's weighted mean of U x_j.  With sums of dynamic heads
-in the place of one the proof says the same of each direction: `patterns` counts those, up to sign, that carry
+in place of one the proof says the same of each direction: `patterns` counts those, up to sign, that carry
 something, and H of them take H heads at least, ordinary or dynamic.
 
 Two heads with opposite directions, a_2 = -a_1, are W_2 delta + sigmoid(<a_1, delta>) (W_1 - W_2) delta beside

@@ -21,7 +21,7 @@ linearly independent meanings, and almost all weights just as many, if scores ar
 incidence matrix of the complete bipartite graph K_mn, with the pairs as edges.  The m n rows y_ab are M Z with
 M = [N, S_1 B, ..., S_H B], S_h = diag(s^h) (`pattern`), and Z the vectors f, g, c.  B has rank m + n - 1, and a head's
 part S_h B Z_h rank w at most: so there are at most so many.
-    At least.  Put B_h = B Z_h, Z_h a random (m + n) x w matrix, in the place of B.  Choose rows I and as many columns
+    At least.  Put B_h = B Z_h, Z_h a random (m + n) x w matrix, in place of B.  Choose rows I and as many columns
 of [N, S_1 B_1, ..., S_H B_H].  By Laplace's expansion that minor is a polynomial in the s^h_ab, with one monomial for
 every partition of I into I_0, ..., I_H of as many rows as columns are chosen of each part: the product of all s^h_ab
 with ab in I_h, h > 0.  Its coefficient is, up to sign, the product of the minors of N at I_0 and of B_h at I_h.  So for
@@ -110,13 +110,13 @@ def least_loss(adjectives: int, nouns: int, independent: int) -> float:
 
 
 def heads_needed(adjectives: int, nouns: int) -> int:
-    """Return the number of ordinary heads, of any width, that every table needs."""
+    """Return how many ordinary heads, of any width, are needed to express every table."""
     _check(adjectives, nouns, 0)
     return -(-nouns * (adjectives - 1) // (adjectives + nouns - 1))
 
 
 def width_needed(adjectives: int, nouns: int) -> int:
-    """Return the width of all heads together, ordinary or dynamic, that every table needs."""
+    """Return the width of all heads together, ordinary or dynamic, that is needed to express every table."""
     _check(adjectives, nouns, 0)
     return nouns * (adjectives - 1)
 

@@ -86,7 +86,7 @@ class Architecture:
                             a layer's heads share
     normed                  where `norm` stands: before every sublayer and the head (all), or before either alone; a
                             latent has its own wherever there is a `norm`
-    window                  a token sees so many tokens, itself the last of them; 0: all before it
+    window                  the number of tokens that a token sees, itself the last of them; 0: all before it
     tanh_gelu               without a gate: GELU's approximation by a tanh, as GPT-2 was released
     rope_stretched          rotary positions at rates of their own
     positions               rotary; learned vectors, added to the embedding; none; or bias: a learned number for every
@@ -256,7 +256,10 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
 
 
 def _misfits_of_latent(plan: Plan) -> Iterator[str]:
-    """A latent's slices stand for values; its decoupled rotary key, one for all heads, for keys."""
+    """Yield why a plan has no meaning under a latent.
+
+    A latent's slices stand for values; its decoupled rotary key, one for all heads, for keys.
+    """
     if plan.dynamic != "no":
         yield "dynamic values are made per head: they have no meaning with a latent, which serves all heads"
     for n, row in enumerate(plan.table, 1):

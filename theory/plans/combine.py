@@ -29,7 +29,7 @@ _PER_HEAD = {"query": "query map", "keys": "key map", "values": "value map", "be
 
 
 class Clash(BadInput):
-    """Two variants change the same thing."""
+    """An error: two variants change the same thing."""
 
 
 def combine(*plans: Plan) -> Plan:

@@ -26,7 +26,7 @@ def beyond_two_layers(variant: str | Callable[[Shape], Plan], heads: int) -> tup
 
     Returns:
         The changes in words, such as "values from layer 3 on"; empty where two layers contain every kind of change;
-        None where the variant has no plan of 12 or 4 layers of so many heads, or there are more than 64.
+        None where the variant has no plan of 12 or 4 layers with this many heads, or heads exceed 64.
     """
     shapes = [Shape(layers, heads) for layers in DEPTHS] if heads <= MOST_HEADS else []
     plans = [made for shape in shapes if (made := _plan(variant, shape)) is not None]

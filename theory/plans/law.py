@@ -26,12 +26,12 @@ class Law:
     Sigma is diagonal with trace d, so that E |x|^2 = d as in the plain law.  For normal xi and W0 = 0 diagonal matrices
     are as general as all, because a rotation of x, undone by W*, changes no law.
 
-    spike       the first eigenvalue of Sigma is so many times what it would be
+    spike       the factor by which the first eigenvalue of Sigma exceeds what it would be
     decay       eigenvalue i of Sigma falls like i^-decay
     inputs      of xi: independent entries, normal, signs (rademacher), uniform or laplace; or uniform on the sphere
                 |xi|^2 = d, whose entries are not independent
     w0          W0 = w0 I + w0_random R, R a matrix of standard normal numbers drawn once, which w0_seed names
-    pool        so many W* are drawn from N(W0, I) once, named by pool_seed, and a prompt's W* is any of them alike; 0:
+    pool        the number of W* drawn once from N(W0, I), by pool_seed; a prompt's W* is any of them alike; 0:
                 every prompt draws its own
 
     Raises BadInput for what no prompt can have, and for a seed that chooses nothing.

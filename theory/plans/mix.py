@@ -49,7 +49,7 @@ class Term:
 
     @property
     def start(self) -> float:
-        """Return the weight, or the first value of a learned one."""
+        """The weight, or the first value of a learned one."""
         return self.weight.start if isinstance(self.weight, Learned) else self.weight
 
     def __str__(self) -> str:

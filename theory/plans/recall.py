@@ -55,10 +55,10 @@ class RecallSetting:
 
     @property
     def blind(self) -> float:
-        """Return the loss, in nats per query, of a guess that knows nothing of the sequence."""
+        """The loss, in nats per query, of a guess that knows nothing of the sequence."""
         return math.log(self.values)
 
     @property
     def unmatched(self) -> float:
-        """Return the loss, in nats per query, of a guess that knows the sequence's values but not their keys: ln n."""
+        """The loss, in nats per query, of a guess that knows the sequence's values but not their keys: ln n."""
         return math.log(self.pairs)

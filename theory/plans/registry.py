@@ -100,7 +100,7 @@ class Registry(Mapping[str, Entry]):
         return self._names[1]
 
     def _named(self) -> Names[Entry]:
-        """All names, ours first, so that no installed paper takes one of ours whenever it is imported."""
+        """Return all names, ours first, so that no installed paper takes one of ours whenever it is imported."""
         places = {room: i for i, room in enumerate(rooms())}
         found: Names[Entry] = Names(self._kind)
         owned = [(name, entry, owner(module)) for name, entry, module in self._entries]

@@ -39,7 +39,7 @@ Factor = tuple[str, int, int]
 
 @cache
 def pairings(size: int) -> tuple[Pairing, ...]:
-    """All perfect matchings of range(size): (size - 1)!! of them, none if size is odd."""
+    """Return all perfect matchings of range(size): (size - 1)!! of them, none if size is odd."""
     return tuple(_pairings(tuple(range(size)))) if size % 2 == 0 else ()
 
 

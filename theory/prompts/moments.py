@@ -174,7 +174,7 @@ class PromptMoments:
 
     @cached_property
     def _whole(self) -> tuple[PromptMoments, int] | None:
-        """Return these moments with whole numbers for all matrices, and their common factor.
+        """These moments with whole numbers for all matrices, and their common factor.
 
         Each term of the formulas has two of the matrices as factors.  None if they are no fractions, n is no whole
         number, or there is a kurtosis.
@@ -191,12 +191,14 @@ class PromptMoments:
 
     @property
     def prior_power(self) -> Any:
-        """E ||W* Sigma^{1/2}||_F^2 = tr(Psi) tr(Gamma Sigma) + tr(W0 Sigma W0^T): the power of W* x for a query x."""
+        """The power of W* x for a query x: E ||W* Sigma^{1/2}||_F^2 = tr(Psi) tr(Gamma Sigma) + tr(W0 Sigma W0^T)."""
         return self._signal + (self.w0 @ self.covariance * self.w0).sum()
 
     @property
     def zero_loss(self) -> Any:
-        """E ||y||^2 = E ||W* x||^2 + d sigma^2, the loss of predicting zero; d^2 + ||W0||^2 + d sigma^2 at identities.
+        """The loss of predicting zero, E ||y||^2 = E ||W* x||^2 + d sigma^2.
+
+        It is d^2 + ||W0||^2 + d sigma^2 at identities.
 
         In squared units of y summed over its d entries; exact if the task is.  If centred, of predicting W0 x.
         """
@@ -296,7 +298,7 @@ def _array(must: str, given: Array, shape: tuple[int, ...], dtype: np.dtype[Any]
 
 
 def _root(covariance: Array) -> Array:
-    """The symmetric root, in float64."""
+    """Return the symmetric root, in float64."""
     if covariance.dtype.hasobject:
         raise BadInput("with a kurtosis, a covariance needs its root, and so floating-point numbers")
     values, vectors = np.linalg.eigh(covariance.astype(np.float64))
@@ -315,7 +317,7 @@ def _around(left: Array, m: Array, right: Array) -> Array:
 
 
 def _combined(m: Array, axis: int, weights: Array) -> Array:
-    """The weighted sum over one axis, of the entries whose weight is not zero."""
+    """Return the weighted sum over one axis, of the entries whose weight is not zero."""
     parts = np.moveaxis(m, axis, 0)
     terms = [part * weight for weight, part in zip(weights, parts, strict=True) if weight]
     return sum(terms[1:], terms[0]) if terms else np.zeros_like(parts[0])

@@ -68,13 +68,13 @@ def best_preconditioner(moments: PromptMoments) -> Array:
 
 
 def preconditioned(moments: PromptMoments) -> float:
-    """The loss of P = S_yx M at the best matrix M."""
+    """Return the loss of P = S_yx M at the best matrix M."""
     explained = moments.n * (best_preconditioner(moments) * _float(_signal(moments)).T).sum()
     return float(moments.zero_loss - explained)
 
 
 def linear(moments: PromptMoments) -> float:
-    """The loss of the best linear map of S_yx.  Raises BadInput for a W0 that is not zero."""
+    """Return the loss of the best linear map of S_yx.  Raises BadInput for a W0 that is not zero."""
     if moments.w0.any():
         raise BadInput("the best linear map of S_yx is worked out for W0 = 0 only")
     of_x, of_rows, of_columns = (_float(m) for m in (moments.covariance, moments.prior_rows, moments.prior_columns))
@@ -107,29 +107,29 @@ def minimum_norm(moments: PromptMoments) -> Any:
 
 
 def _mean_square(moments: PromptMoments) -> Array:
-    """Omega = E[W*^T W*]."""
+    """Return Omega = E[W*^T W*]."""
     return moments.prior_columns * moments.prior_rows.trace() + moments.w0.T @ moments.w0
 
 
 def _signal(moments: PromptMoments) -> Array:
-    """Sigma Omega Sigma."""
+    """Return Sigma Omega Sigma."""
     return moments.covariance @ _mean_square(moments) @ moments.covariance
 
 
 def _power(moments: PromptMoments) -> Array:
-    """A = E[S_yx^T S_yx]."""
+    """Return A = E[S_yx^T S_yx]."""
     noise = moments.n * moments.d * moments.sigma**2
     return _of_inputs(moments, _mean_square(moments)) + moments.covariance * noise
 
 
 def _of_inputs(moments: PromptMoments, m: Array) -> Array:
-    """E[S_xx M S_xx]: the block of E[S M' S] that sees x alone."""
+    """Return E[S_xx M S_xx], the block of E[S M' S] that sees x alone."""
     d = moments.d
     return moments.sandwich(np.pad(m, (0, d)))[:d, :d]
 
 
 def _inverse(matrix: Array) -> Array:
-    """The inverse on the range of a symmetric matrix, in float64."""
+    """Return the inverse on the range of a symmetric matrix, in float64."""
     m = _float(matrix)
     return np.linalg.pinv((m + m.T) / 2, rcond=len(m) * np.finfo(np.float64).eps, hermitian=True)
 

@@ -89,7 +89,7 @@ class BestPolynomial:
 
 @dataclass(frozen=True)
 class BestSteps:
-    """The lowest loss found with one step size a layer, and those sizes in ascending order: an upper bound."""
+    """The lowest loss found with one step size per layer, and those sizes in ascending order: an upper bound."""
 
     loss: float
     steps: tuple[float, ...]

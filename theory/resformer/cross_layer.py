@@ -8,7 +8,7 @@ linear attention whose query is A x_{n+1}, so that P = sum_h W^h G^h K^h A, W^h 
 ResFormer's Eqn. (2), cross-layer attention, has one of both for each of its heads, their sums added, as there is no
 softmax.  So with enough heads, d a of them, P is F A, with F any linear map of the entries of S_xx + S_yy and of
     S_11 + A S_xx A^T,   S_21 + B S_yx A^T,   S_22 + B S_yy B^T,        S_11: a x a, ... the blocks of S_xx.
-Eqn. (3), the block form, has sum y u^T, layer 1's value with layer 2's key, in the place of S_yy, as have
+Eqn. (3), the block form, has sum y u^T, layer 1's value with layer 2's key, in place of S_yy, as have
 SkipV1Former's skip heads: what is said of the block form's one head is true of SkipV1Former's two.
     As in `theory.skipv1.bias`: D = W* - W0, Z = sum eta x^T, Y = sum eta eta^T, S = S_xx, lambda = rho/n, v = n/lambda;
 Pi projects on the row space alpha of A; norms are Frobenius', s_1 >= s_2 >= ... the singular values of W0.  Let
@@ -34,8 +34,8 @@ Theorem.  Let C be free, W0, n, sigma >= 0 and the rank a >= 1 be any.
     For a = 1 and a = d these are one number.  As first n and then c grows, it comes to rho R.
 Proof.
 (i) As in `theory.skipv1.bias`, (i), the loss is d sigma^2 + E||P' - D||^2, P' = P - E P.  The entries of P' z, z in
-    alpha, are in the span of the entries of the G's, less their means, and P' z = 0 for z orthogonal to alpha.  So what
-    is explained is at most the sum, over an orthonormal basis of U = {X: X = X Pi}, of the squared projections of
+    alpha, are in the span of the entries of the G's, minus their means, and P' z = 0 for z orthogonal to alpha.  So
+    what is explained is at most the sum, over an orthonormal basis of U = {X: X = X Pi}, of the squared projections of
     <X, D> on that span.  What is in the span is, with M symmetric, a sum of <M, S>, of
         <X, Z>, X in H = {B^T L A: any L},      and of      <M, S_yy> = <M, W0 S W0^T> + 2 <M W0, Z> + <M, Y>.
     Given the x, the rows of eta are independent with covariance C_x = X^T X + sigma^2 I, X the d x n matrix of the x,
@@ -80,7 +80,7 @@ Proof.
     mu + d nu, J = d (d + 1)/2 - 1, w = 4 c^2 v + 2 kappa and the best p its loss is
         d^2 + d sigma^2 + J (w mu^2 - 4 c n mu) + w omega^2 - 4 c n omega + d tau (c - n sigma^2 omega)^2.
     At the best mu and omega it is ahead by rho [(1 + d sigma^2/(n d + 2))^2 - 1 - d (d - 1)/2] in the limit of large c.
-    At a < d the block form has (d - a) c^2 or more in the place of d tau c^2 (`theory.skipv1.w0`, Theorem 2), which is
+    At a < d the block form has (d - a) c^2 or more in place of d tau c^2 (`theory.skipv1.w0`, Theorem 2), which is
     worse for large c if d tau < 1.                                                                                 QED
 
 For any W0 what is explained comes to sup tr(U P_g) over A and B, g^2 = d/2, as n grows, as in the last step of (v).
@@ -215,7 +215,7 @@ def least_gap_of_optima(d: int) -> int:
 
 
 def unbiased_minima(d: int, n: int, sigma: Number, c: Number) -> tuple[Any, Any]:
-    """The least losses of cross-layer attention and of its block form without C, at a = d around W0 = c I.
+    """Return the least losses of cross-layer attention and its block form without C, at a = d around W0 = c I.
 
     With enough heads; step (vi) of the proof.  Exact for Fractions.  Raises InvalidSize.
     """

@@ -21,9 +21,9 @@ pi^T 1 = 1.  (For causal attention with positive weights: its eigenvalues are th
  (d) SVFormer, f_n = mu: depth does nothing, as V_1 is all there is to read.
  (e) NeuTRENO converges for every V_1 if and only if |mu - lambda| < 1 for all eigenvalues mu that count, to
      lambda ((1 + lambda) I - A)^{-1} V_1: of the rank of V_1, whatever A, for it does not attend to V_1.
- (f) With a matrix of ones in the place of the identity, as Eqn. (8) prints it, the common part of H_n gets the factor
+ (f) With a matrix of ones in place of the identity, as Eqn. (8) prints it, the common part of H_n gets the factor
      1 - lambda l each layer: it grows without bound from l > 2 / lambda tokens on, 6 at lambda = 0.4.
- (g) Half the layer before's values in the place of layer 1's (Fig. 9): f_n -> 0 for |mu| < 1, and for mu in (0, 1) by
+ (g) Half the layer before's values in place of layer 1's (Fig. 9): f_n -> 0 for |mu| < 1, and for mu in (0, 1) by
      the factor r = (mu + sqrt(mu^2 + 8 mu)) / 4 a layer, mu < r < 1.  So tokens become alike, and where eigenvalues are
      in [0, 1] later than in a vanilla stack; for mu < -1/2 it is sooner, by sqrt(-mu / 2) a layer.
  (h) The mean of all layers' values so far (Eqn. (5)): f_n = mu / n prod_{k<n} (1 + mu / k), which tends to zero as

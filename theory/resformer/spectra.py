@@ -1,6 +1,6 @@
 """Value spectra (Eqn. (12)) before training, with and without the value residual, from random-matrix theory.
 
-Setting.  V = X W^T, l tokens of `width` d in the rows of X, `values` p numbers a token, the entries of W independent
+Setting.  V = X W^T, l tokens of `width` d in the rows of X, `values` p numbers per token, the entries of W independent
 normal of deviation s.  C = V^T V / l has the eigenvalues of Eqn. (12); K = X X^T is the tokens' Gram matrix.
 
 Theorem 1 (any X).      E tr C   = s^2 p tr K / l,

@@ -23,7 +23,7 @@ def cancelling_share(kept: bool) -> Fraction:
 def one_head_weights(
     d: int, n: int, sigma: Number, rank: int, copied: Callable[[bool], Number] = cancelling_share
 ) -> Weights:
-    """Weights of `ONE_HEAD` whose loss is exactly d^2 + d sigma^2 - rho rank d, SkipV1Former's minimum.
+    """Return weights of `ONE_HEAD` whose loss is exactly d^2 + d sigma^2 - rho rank d, SkipV1Former's minimum.
 
     ResFormer's Eqn. (7) mixes layer 2's values with layer 1's.  Each layer has a value projection of its own, so one
     head has two readouts, W_1 for copied values and W_2 for raw ones, and one K.  Setting of `theory.skipv1.gap`, W0 =

@@ -68,7 +68,7 @@ def mha_infimum(d: int, n: int, sigma: Number, rank: int) -> Any:
 
 
 def skipv1_weights(d: int, n: int, sigma: Number, rank: int, w0: Array) -> Weights:
-    """Weights of `theory.plans.heads.SKIPV1` that attain `skipv1_minimum` around W0 (d, d).  Step (iv).
+    """Return weights of `theory.plans.heads.SKIPV1` that attain `skipv1_minimum` around W0 (d, d).  Step (iv).
 
     Raises InvalidSize.
     """
@@ -80,9 +80,9 @@ def skipv1_weights(d: int, n: int, sigma: Number, rank: int, w0: Array) -> Weigh
 
 
 def mha_weights(d: int, n: int, sigma: Number, rank: int, w0: Array, beta: float = 1.0) -> Weights:
-    """Weights of one ordinary head that approach `mha_infimum` around W0 (d, d) as beta grows.  Step (v), in float64.
+    """Return weights of one ordinary head that approach `mha_infimum` around W0 (d, d) as beta grows.
 
-    They attain it where the last d - rank columns of W0 are independent.  Raises InvalidSize.
+    Step (v), in float64.  They attain it where the last d - rank columns of W0 are independent.  Raises InvalidSize.
     """
     _check(d, n, sigma, rank, w0)
     left, singular, right = np.linalg.svd(np.asarray(w0, dtype=np.float64)[:, rank:])

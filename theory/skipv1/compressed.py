@@ -29,7 +29,7 @@ B: (d - a) x d, and (A x ; 0) into the query's.  SkipV1Former's appendix A.2 has
         one output of that task,
             L_mha = (d - a) l_k + a (d + sigma^2).
    (ii) SkipV1Former's skip heads read raw y_t too, but the stream has no room for the a outputs that B drops.  Those
-        leave with the last layer's output, in the place of A x, which is needed no more: one gradient step from a
+        leave with the last layer's output, in place of A x, which is needed no more: one gradient step from a
         inputs, with the loss v + a (1 - rho) = d + sigma^2 - rho a each, rho = n / (n + a + 1 + v), the rho of
         `theory.skipv1.gap`.  So
             L_skipv1 = (d - a) l_k + a (d + sigma^2 - rho a),

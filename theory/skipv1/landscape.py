@@ -40,7 +40,7 @@ Proof.
     makes a local minimum, and E' = p q^T with q orthogonal to the rows of A_1, which exists as k < a <= d, gives the
     second derivative 2 H(p).  Neither is global: there are weights with k + 1.
     *K symmetric.*  N_11 = s I on the row space makes K_11 = s (A_1 A_1^T)^{-1}, so that, with v |C|^2 s = n tr C,
-    H = -2 n tr C (K_22 - K_21 K_11^{-1} K_12): a Schur complement, whose positive directions are those of K less the
+    H = -2 n tr C (K_22 - K_21 K_11^{-1} K_12): a Schur complement, whose positive directions are those of K minus the
     k of K_11 (Haynsworth).
 (c) A != 0 and N = 0: the derivative in K says tr W = 0, and dW = g I, dK = e I give -2 n d g e |A|^2 + O(e^2).  A != 0
     and W = 0: likewise with O(g^2) in place of O(e^2), as tr N = 0.  A = 0: f - z = -2 n tr W tr(A^T K A) + O(A^4).

@@ -2,7 +2,7 @@
 
 Setting of `theory.skipv1.gap` at W0 = 0: Assumption 1 has made the tokens TF_1(E), x_t and u_t = (A x_t ; B y_t), and
 of the query (A q ; 0), q = x_{n+1}.  A *compressed model* is any function of these 2n + 1 tokens, random ones included:
-layers of any number and kind.  A *softmax head* of the second layer is Eqn. (2) or (3) with a softmax in the place of
+layers of any number and kind.  A *softmax head* of the second layer is Eqn. (2) or (3) with a softmax in place of
 linear scores, over the 2n context tokens (the paper's P hides the query): with keys k_j in TF_1(E), and values v_j in
 TF_1(E) (ordinary) or E (skip), it adds W sum_j softmax_j(k_j^T K A q) v_j to the prediction.
 

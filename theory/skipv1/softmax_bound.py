@@ -50,7 +50,10 @@ def certified(d: int, n: int, sigma: Number, rank: int, logit_scale: float) -> M
     noise = float(sigma) ** 2
 
     def mean(terms: Sequence[Term], orders: Sequence[int], side: int) -> float:
-        """eps^-2 E[prod of sums * sum_j orders_j v^j], times s eps for a single sum; side: of the rounding."""
+        """Return eps^-2 E[prod of sums * sum_j orders_j v^j], times s eps for a single sum.
+
+        side: of the rounding.
+        """
         series: Series = defaultdict(Fraction)
         for power, weight in enumerate(orders):
             for key, coefficient in _expectation((*terms, *[V] * power), n).items():

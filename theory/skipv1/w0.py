@@ -66,7 +66,7 @@ tr(Q_B Y) comes from y y^T B^T with the odd companion 2 tr(Q_B W0 Z^T), of which
 rest vanishes if Q_B W0 (I - Pi) = 0.  With Pi on the first a right singular vectors that says: Q_B is orthogonal to the
 left singular vectors a + 1, ..., rank W0, which leaves room for rank B = k as stated.
     Not attained: let sigma > 0, a > 0 and rank W0 > 2a.  All P of SkipV1Former are such that, for some Pi of rank a and
-some Q of rank at most d - a, the rows lie in Pi, the part in Y is M(Y) with M(Y) = 0 where Y Q = 0, and P_odd less
+some Q of rank at most d - a, the rows lie in Pi, the part in Y is M(Y) with M(Y) = 0 where Y Q = 0, and P_odd minus
 M(W0 Z^T + Z W0^T) vanishes where Z Pi = 0.  The set of all such P obeys the floor, and it is closed, since Pi and Q
 range over a compact one; so an infimum equal to the floor would be the loss of one of them.  Then all of the above
 holds with equality: W0 (I - Pi) has rank (rank W0) - a, Q has rank d - a, M(Y) = beta tr(Q Y) W0 Pi with beta != 0 (the

@@ -9,8 +9,8 @@ With y_t^l the y slot after l layers, layer l adds
     - sum_m B_lm sum_t y_t^{m-1} x_t^T x_i,    m among its sources,
 to token i, where B_lm = - sum_h c w O V, a d x d matrix, collects the heads that take values of layer m with weight w.
 We let every B_lm be any matrix, or, for *scalar weights*, any beta_lm I.  (k heads are enough for that, if all of them
-have the same sources.  For scalar weights one ResFormer head a layer is, whatever its fixed mix, as each layer has a V
-of its own; so are one own and one skip head of SkipV1Former.)
+have the same sources.  For scalar weights one ResFormer head per layer is, whatever its fixed mix, as each layer has a
+V of its own; so are one own and one skip head of SkipV1Former.)
 
 Theorem 1.  After l layers y_t^l = y_t - W_l x_t, and the query's slot holds -W_l x.  For scalar weights
     W_l = S_yx q_l(S_xx),    p_l = 1 - s q_l,    p_0 = 1,    p_l = p_{l-1} - s sum_m beta_lm p_{m-1};
@@ -24,7 +24,7 @@ better than p I with the best p of that degree.
 Theorem 2.  With scalar weights k layers reach, of all p with p(0) = 1,
     own values (MHA, SkipV0; other queries or keys change nothing)      those of degree <= k with real roots only;
     layer 1's alone (SVFormer)                                          1 - eta s: one gradient step, whatever k;
-    values shared by blocks of layers (CLA, YOCO, SVFormer's anchors)   those with real roots only, one a block;
+    values shared by blocks of layers (CLA, YOCO, SVFormer's anchors)   those with real roots only, one per block;
     own ones and layer 1's (ResFormer, SkipV1Former), own ones and
       the layer before's (true cross-layer attention), or all           every polynomial of degree <= k;
     own ones and layer 2's (SkipV2)                                     these, but with a real root if of even degree k;

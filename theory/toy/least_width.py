@@ -18,9 +18,9 @@ d = m = 1 and n <= 6 (`theory.toy.content_scores`).
     then rho d^2 is approached from m = 2d on only, with any numbers of heads; there `copying_weights` attain it.
 
 So the least width is 2 at d = 1 and 3 at d = 2, for all n, and 5 at d = 3 for n = 1; in general it lies between about
-sqrt(2) d and 2d - 1.  A doubled width is what one token a pair needs, and what Assumption 1 needs
+sqrt(2) d and 2d - 1.  A doubled width is what one token per pair needs, and what Assumption 1 needs
 (`theory.toy.width`); writing a pair into both of its tokens saves one number at least.  What lies between (A) and (C)
-is open: at width 2d - 2, with two kinds of tokens a pair, descents on the exact loss (`theory.toy.token_pairs`) find
+is open: at width 2d - 2, with two kinds of tokens per pair, descents on the exact loss (`theory.toy.token_pairs`) find
 7.25 of 9 entries at d = 3 and 14.00 of 16 at d = 4 (n = 8, sigma = 0.1), about what (D) approaches.
 
 Proof of (A) and (B).

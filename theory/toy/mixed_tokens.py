@@ -3,7 +3,7 @@
 Setting and notation of `theory.toy.positions` and `theory.toy.least_width`: W0 = 0, tokens of m numbers, G = sum of
 f f^T, entries of W* in units of rho.  Write s = n + d + 1 + sigma^2, D = d (n + d + 1) + 2 d sigma^2 + sigma^4.
 
-Residual stream.  Layer 2 reads R e_t + f_t in the place of f_t, R: m x d the read-in, and what the query's token holds
+Residual stream.  Layer 2 reads R e_t + f_t in place of f_t, R: m x d the read-in, and what the query's token holds
 is added to the prediction.
 (1) If layer 1's scores are of positions, R e_t is what one more head of layer 1 would add, whose bias is the identity.
     So with enough heads all tokens that are possible without it are possible with it, and no others: what is explained
@@ -15,7 +15,7 @@ is added to the prediction.
     attained still, by an R without the rows of A, and is exceeded: at d = m = 1 it is 0.
 
 Mixed tokens.  Let m = d + k, 0 <= k < d, c = d - k.  y_t's token holds x_1..x_k, y_1..y_k, of any size, and the c
-numbers x_i + eta y_i of the other i, and x_t's token holds sqrt(tau) eta x_i in the place of the latter.  tau = 0 where
+numbers x_i + eta y_i of the other i, and x_t's token holds sqrt(tau) eta x_i in place of the latter.  tau = 0 where
 positions can clear it, and tau = 4 for an assumed copy beside a residual stream: x_t is there as the copy's and as the
 stream's.  (Rows x_1..x_k have R = 0, and rows y_1..y_k have B as large as one likes.)  With p = 1 + tau eta^2 let
     f_1 = 2 eta^2 s / (2 eta^2 s + p^2 + eta^4 D),

@@ -11,7 +11,7 @@ the loss falls by, to first order.
 
 C = sum_h O_1h V_1h is what layer 1 copies.  A token's own code x is *raw*, C x *copied*; what a plan takes from layer 1
 is always raw.  In a head of layer 2, M(k, s) is the score of a query's key k for a symbol s, and N(v, s) the score of
-value v that it reads from s.  A prompt is told by pairs of such products, of which the contrasts count:
+value v that it reads from s.  A prompt enters by pairs of such products, whose contrasts count:
 
     tau(M) = mean of M(k, k) minus mean of M(k, k'),                        k' != k, both keys (or both values)
     chi(M, N) = mean of M(k, v) N(v, k), minus that with another k', minus that with another v', plus that with both

@@ -217,12 +217,12 @@ def _gathered(of_heads: Array, places: list[int]) -> Array:
 
 
 def _side_by_side(w: Array) -> Array:
-    """(H, d, d) -> (d, H d)."""
+    """Put matrices side by side: (H, d, d) -> (d, H d)."""
     heads, d, _ = w.shape
     return w.transpose(1, 0, 2).reshape(d, heads * d)
 
 
 def _stacked(w: Array, heads: int) -> Array:
-    """(d, H d) -> (H, d, d)."""
+    """Stack matrices that stand side by side: (d, H d) -> (H, d, d)."""
     d = w.shape[0]
     return w.reshape(d, heads, d).transpose(1, 0, 2)

@@ -32,7 +32,7 @@ def predict(
 ) -> Optimum:
     """Return the lowest loss that the assumed-copy toy of a two-layer plan can reach, in squared units of y.
 
-    plan         or its name, or a function from a shape to it, at `heads` heads a layer
+    plan         or its name, or a function from a shape to it, at `heads` heads per layer
     d, n, sigma  width of x and y, context pairs, standard deviation of the noise
     rank         a of the compression; by default d // 2, at which ordinary heads explain most where W0 = 0
     w0, covariance, kurtosis    as in `theory.PromptMoments`

@@ -25,7 +25,7 @@ class Prompt:
 
     @property
     def tokens(self) -> Array:
-        """Return E = (x_1, y_1, ..., y_n, x_{n+1}): (d, 2n + 1)."""
+        """The tokens E = (x_1, y_1, ..., x_n, y_n, x_{n+1}): (d, 2n + 1)."""
         return np.concatenate([_pairs(self.x, self.y), self.query], axis=1)
 
     def copied(self, a: Array, b: Array) -> Array:
@@ -73,7 +73,7 @@ def full_key(k: Array) -> Array:
 def output(prompt: Prompt, w: Weights, heads: Heads, mask: Array | None = None) -> Array:
     """Return the last column of H E_out, with W_Q = I, W_K = (K 0)^T and H W_V = W: (d, 1).
 
-    `mask` replaces P if given.
+    mask    replaces P, where given
     """
     first = prompt.copied(w.a, w.b)
     mask = context(first) if mask is None else mask

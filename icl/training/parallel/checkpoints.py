@@ -1,6 +1,6 @@
 """Checkpoints of several processes, each of which saves its part while training goes on.
 
-A folder as `icl.checkpoint` has it, with a safetensors file a process, by torch.distributed.checkpoint.  It gets its
+A folder as `icl.checkpoint` has it, with a safetensors file per process, by torch.distributed.checkpoint.  It gets its
 name when all files are there and synced and the first process has written down their digests; so a kill, at whatever
 moment and of whichever process, leaves the one before it.
 """
