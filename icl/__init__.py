@@ -108,5 +108,5 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that
 
 
 def __dir__() -> list[str]:
-    """What is meant to be used, and nothing that happens to be loaded."""
+    """Return the public names, without what happens to be loaded."""
     return sorted([*__all__, *_PACKAGES, *(name for name in globals() if name.startswith("__"))])

@@ -1,4 +1,4 @@
-"""Checkpoints: a folder with tensors (safetensors) and what they belong to (JSON), written aside and renamed.
+"""Checkpoints: a folder with tensors (safetensors) and their description (JSON), written aside and renamed.
 
 The two newest are kept.  One that cannot be read gives way to the one before it.  The tensors lie in one file or, where
 several processes have saved them (`icl.training.parallel`), cut along their first dimension into a file each, as
@@ -31,12 +31,12 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Recursio
 
 
 class BadCheckpoint(ValueError):
-    """No checkpoint can be read, or it is of another run.  The message is one line meant for a user."""
+    """An error: no checkpoint can be read, or it belongs to another run.  The message is one line meant for a user."""
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What was saved after `step` steps: tensors by name, on the CPU, and numbers by name.  It lies in `folder`."""
+    """A saved training after `step` steps: tensors by name, on the CPU, and numbers by name.  It lies in `folder`."""
 
     step: int
     tensors: dict[str, Tensor]
@@ -45,7 +45,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one training, which `identity` names; `warn` is told of unreadable ones."""
+    """The checkpoints of one training, which `identity` names; `warn` receives a message for unreadable ones."""
 
     def __init__(self, folder: Path, identity: str, warn: Callable[[str], None]) -> None:
         self.folder, self.identity, self._warn = folder, identity, warn
@@ -58,7 +58,7 @@ class Checkpoints:
         self.ended(part, about, _digest(about, content))
 
     def begun(self, step: int) -> Path:
-        """An empty folder for what is saved after `step` steps."""
+        """Return an empty folder for a checkpoint after `step` steps."""
         final = self._path(step)
         part = final.with_suffix(".part")
         for stale in (part, final):
@@ -67,15 +67,15 @@ class Checkpoints:
         return part
 
     def ended(self, part: Path, about: Mapping[str, Any], digest: str) -> None:
-        """With what it belongs to, and the digest of all, the folder gets its name."""
+        """Write the description and the digest of all into the folder, and give it its name."""
         _write(part / ABOUT, json.dumps({**about, "sha256": digest}).encode())
         part.rename(part.with_suffix(""))
         _remove(self.paths()[KEPT:])
 
     def newest(self, *, of_any: bool = False) -> Checkpoint | None:
-        """The newest that can be read; None if there is none at all.
+        """Return the newest checkpoint that can be read; None if there is none at all.
 
-        Raises BadCheckpoint if there are some and none can be read, or, unless `of_any`, if it is of another run.
+        Raises BadCheckpoint if there are some and none can be read, or, unless `of_any`, if it belongs to another run.
         """
         paths = self.paths()
         for number, path in enumerate(paths, 1):
@@ -95,18 +95,18 @@ class Checkpoints:
         return None
 
     def wait(self) -> None:
-        """What was saved lies there when `save` returns."""
+        """Do nothing, as everything is on disk when `save` returns."""
 
     def _path(self, step: int) -> Path:
         return self.folder / f"checkpoint-{step:09d}"
 
     def paths(self) -> list[Path]:
-        """Newest first."""
+        """Return the paths, newest first."""
         return sorted((p for p in self.folder.glob("checkpoint-*") if p.suffix != ".part"), reverse=True)
 
 
 def state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Weights, and whatever tensors the optimiser keeps of each, as `model.NAME` and `optimiser.KIND.NAME`.
+    """Return weights, and the optimiser's tensors for each, as `model.NAME` and `optimiser.KIND.NAME`.
 
     Raises TypeError for an optimiser that keeps anything else of a parameter, which would be lost.
     """
@@ -121,7 +121,10 @@ def state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tenso
 
 @torch.no_grad()
 def restore(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Give both what `state` had found.  Raises KeyError for what is of no parameter of the model."""
+    """Restore model and optimiser from the tensors that `state` returned.
+
+    Raises KeyError for tensors of no parameter of the model.
+    """
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():
         parameter.copy_(tensors[f"model.{name}"])
@@ -155,7 +158,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def described(path: Path, rank: int = 0, count: int = 1) -> dict[str, Any]:
-    """What a checkpoint belongs to, in however many files; of these, every `count`-th is checked, from `rank` on.
+    """Return a checkpoint's description, after checking every `count`-th of its files, from `rank` on.
 
     Raises one of UNREADABLE if anything is not as it was written.
     """
@@ -177,7 +180,7 @@ def described(path: Path, rank: int = 0, count: int = 1) -> dict[str, Any]:
 
 
 def _joined(path: Path) -> dict[str, Tensor]:
-    """All tensors of a checkpoint in several files."""
+    """Return all tensors of a checkpoint in several files."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.state_dict_loader import load
 
@@ -196,7 +199,7 @@ def digest_of_file(path: Path) -> str:
 
 
 def digest_of(about: Mapping[str, Any]) -> str:
-    """Of what describes a checkpoint in several files, their digests among it."""
+    """Return the digest of the description of a checkpoint in several files, which holds their digests."""
     return _digest(about, b"")
 
 

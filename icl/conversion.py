@@ -1,4 +1,4 @@
-"""Trained vanilla decoders as decoders under another plan, to be trained on (SkipV1Former, section 5.1, appendix B.1).
+"""Conversion of trained vanilla decoders to another plan, for further training (SkipV1Former, 5.1 and B.1).
 
 What both models have is taken over.  Learned weights of a plan begin with every head reading what is its own, depth
 attention with queries of zero, depth averages at the newest output: so `resformer-learned`, `denseformer` and, where
@@ -68,10 +68,10 @@ WAYS = ("first", "mean", "apart", "top-v", "mean-vo", "top-vo", "svd", "whole")
 
 @torch.no_grad()
 def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
-    """A decoder of the same sizes under another plan, with weights made of the model's, in evaluation mode.
+    """Return a decoder of the same sizes under another plan, with weights made from the model's, in evaluation mode.
 
-    Raises BadInput for a way that there is not, a model that is not vanilla, a plan that does not fit, and for a way
-    that has no meaning for the model's kind of heads.
+    Raises BadInput for an unknown way, a model that is not vanilla, a plan that does not fit, and for a way that has no
+    meaning for the model's kind of heads.
     """
     if how not in WAYS:
         raise BadInput(unknown("way", how, WAYS))
@@ -90,12 +90,12 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
 
 
 def _attentions(model: Decoder) -> list[Attention | LatentAttention]:
-    """Of all layers; with or without feed-forwards between them."""
+    """Return the attention sublayers of all layers, whether or not feed-forwards lie between them."""
     return [x for x in model.sublayers if isinstance(x, Attention | LatentAttention)]
 
 
 def _take_over(model: Decoder, found: Decoder) -> None:
-    """All parameters that both have, of heads those that are built."""
+    """Copy all parameters that both have; of heads, those that are built."""
     old, modules = dict(model.named_parameters()), dict(found.named_modules())
     for name, parameter in found.named_parameters():
         if name not in old:
@@ -106,7 +106,7 @@ def _take_over(model: Decoder, found: Decoder) -> None:
 
 
 def _own(plan: Plan) -> dict[str, float]:
-    """Learned weights with which heads read what is their own as much as they can: 1 of that, 0 of others.
+    """Return learned weights with which heads read their own sources as much as they can: 1 for these, 0 for others.
 
     A weight that stands in several places is 1 where it is somewhere of a head's own.
     """
@@ -129,7 +129,7 @@ def _own(plan: Plan) -> dict[str, float]:
 
 
 def _values(old: Attention | LatentAttention, new: Attention | LatentAttention, how: str) -> None:
-    """Where the new layer has fewer values than the old one, but some."""
+    """Set the values of a new layer that has fewer values than the old one, but some."""
     if "value" not in dict(new.projections.named_children()):
         return
     before, after = (x.projections.get_submodule("value") for x in (old, new))
@@ -159,7 +159,7 @@ def _values(old: Attention | LatentAttention, new: Attention | LatentAttention, 
 
 
 def _of_heads(linear: HeadLinear) -> Tensor:
-    """(heads, width, d_model [+ 1]): its rows, and its biases as one more column."""
+    """Return a projection's rows, with its biases as one more column: (heads, width, d_model [+ 1])."""
     whole = linear.weight if linear.bias is None else torch.cat([linear.weight, linear.bias[:, None]], dim=1)
     return whole.unflatten(0, (len(linear.heads), linear.width))
 
@@ -172,12 +172,12 @@ def _set(linear: HeadLinear, of_heads: Tensor) -> None:
 
 
 def _means(x: Tensor, count: int) -> Tensor:
-    """Over `count` groups of neighbours along the first dimension, as equal as can be."""
+    """Return means over `count` groups of neighbours along the first dimension, as equal as can be."""
     return torch.stack([part.mean(0) for part in x.tensor_split(count)])
 
 
 def _largest(sizes: Tensor, count: int) -> Tensor:
-    """Places of the largest, in order."""
+    """Return the places of the `count` largest sizes, in order."""
     return sizes.topk(count).indices.sort().values
 
 
@@ -186,10 +186,13 @@ def _norms(x: Tensor) -> Tensor:
 
 
 def _readers(old: Attention | LatentAttention) -> tuple[Tensor, int]:
-    """What reads a value or a slice of the latent: (of them, outputs, group * width), and the group.
+    """Return the matrices that read each value or each slice of the latent, and the group.
 
-    Of values, their parts of the output projection; query heads follow their key/value heads.  Of a latent, what keys
-    and values of all heads are made with, one above the other, the gain of the latent's norm within.
+    Values are read by their parts of the output projection; query heads follow their key/value heads.  A latent is read
+    by the matrices that make keys and values of all heads, one above the other, with the gain of the latent's norm.
+
+    Returns:
+        (values or slices, outputs, group * width), and the group.
     """
     if isinstance(old, LatentAttention):
         norm = old.latent_norm
@@ -219,7 +222,7 @@ def _read_by(new: Attention | LatentAttention, parts: Tensor) -> None:
 def _with_readers(
     readers: Tensor, value: Tensor, places: list[int], group: int, how: str, *, latent: bool
 ) -> tuple[Tensor, Tensor, list[int]]:
-    """Values of the heads at these places, readers of all, and for `whole` whose they are.
+    """Return values of the heads at these places, readers of all, and for `whole` the heads that they come from.
 
     readers  (heads, outputs, group * width); value  (heads, width, inputs)
     """
@@ -239,8 +242,11 @@ def _with_readers(
 
 
 def _nearest(readers: Tensor, value: Tensor, count: int, group: int, *, latent: bool) -> tuple[Tensor, Tensor]:
-    """So many values and their readers, of the nearest product; in equal parts, or the latents as large as they were:
-    rows T R of the right singular vectors R with T^T T = R W^T W R^T, where W makes the latent that there was."""
+    """Return `count` values and their readers whose product is nearest to the old one.
+
+    Both factors get equal parts, or, for a latent, the latents stay as large as they were: rows T R of the right
+    singular vectors R with T^T T = R W^T W R^T, where W made the old latent.
+    """
     width, inputs = value.shape[1:]
     left, sizes, right = torch.linalg.svd(_products(readers, value, group).sum(0).double(), full_matrices=False)
     rank = min(count * width, len(sizes))
@@ -259,12 +265,12 @@ def _nearest(readers: Tensor, value: Tensor, count: int, group: int, *, latent: 
 
 
 def _products(output: Tensor, value: Tensor, group: int) -> Tensor:
-    """Of every key/value head the outputs of all its query heads: (heads, group * d_model, d_model [+ 1])."""
+    """Return each key/value head's outputs of all its query heads: (heads, group * d_model, d_model [+ 1])."""
     return torch.cat([part @ value for part in output.chunk(group, dim=2)], dim=1)
 
 
 def _reorder(old: Attention, new: Attention, chosen: list[int], places: list[int]) -> None:
-    """Queries and keys of the chosen heads go where their values are now; those of the others take what is left."""
+    """Move queries and keys of the chosen heads to the new places of their values; other heads fill the rest."""
     names, both = ("query", "key"), [dict(x.projections.named_children()) for x in (old, new)]
     if old.position_bias is not None or any(name not in of for of in both for name in names):
         raise BadInput("whole heads need a query and a key each, and no biases for positions")

@@ -19,7 +19,7 @@ DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Under a temporary name, and renamed.  What cannot be written leaves nothing; the OSError names `path`."""
+    """Write a file under a temporary name and rename it.  A failed write leaves nothing; the OSError names `path`."""
     temporary = path.with_name(path.name + ".part")
     try:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -33,7 +33,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """In here an OSError that names no file, as that of an open one on a full disk, is about this one."""
+    """Make an OSError that names no file, such as that of an open one on a full disk, name this one."""
     try:
         yield
     except OSError as error:
@@ -43,7 +43,7 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to be filled, which has this name once it is whole; what was begun and not ended is taken away.
+    """Yield a folder to fill, which gets this name once it is whole; a folder that is not completed is removed.
 
     Raises FileExistsError if there is something of that name.
     """
@@ -67,12 +67,12 @@ def _umask() -> int:
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON object with, as its last value, a digest of the others.  Raises ValueError for what is no JSON."""
+    """Return the JSON object with a digest of its values added last.  Raises ValueError for what is no JSON."""
     return {**content, SEAL: _digest(content)}
 
 
 def opened(text: bytes) -> tuple[dict[str, Any], bool]:
-    """The content of a JSON object, and whether it was sealed: files from before there were seals are not.
+    """Return the content of a JSON object, and whether it was sealed, which the oldest files are not.
 
     Raises ValueError for what is no object, or is not what was sealed.
     """

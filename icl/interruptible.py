@@ -23,7 +23,7 @@ def interruptible(work: Callable[[], T], on_wait: Callable[[float], None] = lamb
 
     Args:
         work: what takes long.
-        on_wait: called a few times a second meanwhile, with the seconds since the beginning.
+        on_wait: called a few times per second meanwhile, with the seconds since the beginning.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()  # no signal is handled here

@@ -56,7 +56,8 @@ class RegressionTask(Setting):
 
     @property
     def signal(self) -> Any:
-        """E ||W* x||^2 = d^2 + tr(W0 Sigma W0^T); of a pool, the mean of tr(W Sigma W^T) over its tasks W."""
+        """The signal's power, E ||W* x||^2 = d^2 + tr(W0 Sigma W0^T); for a pool, the mean of tr(W Sigma W^T) over
+        it."""
         if not (self.law.pool or self.law.w0 or self.law.w0_random):
             return super().signal
         powers = torch.tensor(self.law.eigenvalues(self.d), dtype=torch.float64)
@@ -66,13 +67,13 @@ class RegressionTask(Setting):
 
     @property
     def signal_share(self) -> Any:
-        """As of the setting.  Raises BadInput for another law: it says nothing of those."""
+        """The share of the plain setting.  Raises BadInput for another law, of which it says nothing."""
         if self.law != PLAIN:
             raise BadInput(f"n / (n + d + 1 + sigma^2) is a share of the plain task's signal, not of {self}")
         return super().signal_share
 
     def sample(self, batch: int, generator: Generator, dtype: torch.dtype = torch.float32) -> Prompts:
-        """`batch` fresh prompts, each with its own W* or its own choice from the pool, on the generator's device.
+        """Draw `batch` fresh prompts, each with its own W* or its own choice from the pool, on the generator's device.
 
         Prompts of equal sizes from equally named streams have the same noise whatever the law, the same W* - W0 without
         a pool, and inputs that are functions of the same normal numbers.
@@ -86,7 +87,7 @@ class RegressionTask(Setting):
         return Prompts(x, w @ x + self.sigma * noise, w)
 
     def samples(self, batch: int, generators: Sequence[Generator], dtype: torch.dtype = torch.float32) -> Prompts:
-        """`sample` from each of the generators, together: shapes with a dimension in front, of as many streams."""
+        """Draw `sample` from each generator, stacked along a new first dimension of streams."""
         if self.law != PLAIN:
             each = [self.sample(batch, generator, dtype) for generator in generators]
             return Prompts(*(torch.stack([getattr(prompts, name) for prompts in each]) for name in ("x", "y", "w")))
@@ -113,7 +114,7 @@ class Generator:
         return torch.randn(shape, generator=self._generator, dtype=dtype, device=self._generator.device)
 
     def below(self, bound: int, count: int) -> Tensor:
-        """Whole numbers from 0 to bound - 1, all alike: (count,)."""
+        """Draw whole numbers from 0 to bound - 1, all equally likely: (count,)."""
         return torch.randint(bound, (count,), generator=self._generator, device=self._generator.device)
 
 
@@ -129,26 +130,26 @@ class Prompts:
 
     @property
     def query(self) -> Tensor:
-        """x_{n+1}: (batch, d)."""
+        """The query x_{n+1}: (batch, d)."""
         return self.x[..., -1]
 
     @property
     def label(self) -> Tensor:
-        """y_{n+1}: (batch, d)."""
+        """The label y_{n+1}: (batch, d)."""
         return self.y[..., -1]
 
     def tokens(self) -> Tensor:
-        """E = (x_1, y_1, ..., x_n, y_n, x_{n+1}): (batch, d, 2n+1)."""
+        """Return E = (x_1, y_1, ..., x_n, y_n, x_{n+1}): (batch, d, 2n+1)."""
         return torch.stack([self.x, self.y], dim=-1).flatten(-2)[..., :-1]
 
     def second_moment(self) -> Tensor:
-        """S = sum over the n context pairs of (x ; y)(x ; y)^T: (batch, 2d, 2d)."""
+        """Return S = sum over the n context pairs of (x ; y)(x ; y)^T: (batch, 2d, 2d)."""
         z = torch.cat([self.x, self.y], dim=-2)[..., :-1]
         return z @ z.mT
 
 
 def _inputs(z: Tensor, law: Law) -> Tensor:
-    """Inputs of a law from standard normal numbers, column by column: (..., d, columns)."""
+    """Return inputs of a law from standard normal numbers, column by column: (..., d, columns)."""
     match law.inputs:
         case "rademacher":
             xi = torch.where(z < 0, -torch.ones_like(z), torch.ones_like(z))

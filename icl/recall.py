@@ -23,11 +23,11 @@ class RecallTask(RecallSetting):
     """A setting whose sequences can be drawn."""
 
     def sample(self, batch: int, generator: Generator) -> Sequences:
-        """Return so many sequences."""
+        """Draw `batch` sequences."""
         return self._made(generator.normal((batch, self.width + self.pairs), torch.float64))
 
     def samples(self, batch: int, generators: Sequence[Generator]) -> Sequences:
-        """Return `sample` of each of the generators, with a dimension of as many in front."""
+        """Draw `sample` from each generator, stacked along a new first dimension."""
         shape = batch, self.width + self.pairs
         return self._made(torch.stack([generator.normal(shape, torch.float64) for generator in generators]))
 
@@ -42,10 +42,10 @@ class Sequences:
     """Drawn sequences.
 
     Args:
-        task: by which they were drawn.
-        keys: of the pairs, whole numbers below `task.keys`: (..., n).
-        values: likewise.
-        asked: which pair each query asks for: (..., n).
+        task: The task that drew them.
+        keys: Keys of the pairs, whole numbers below `task.keys`: (..., n).
+        values: Values of the pairs, whole numbers below `task.values`: (..., n).
+        asked: The pair that each query asks for: (..., n).
     """
 
     task: RecallTask

@@ -1,4 +1,4 @@
-"""How a model is trained: sizes of the steps, the schedule of the learning rate, precision.  Standard library only."""
+"""Recipes of training: sizes of the steps, the schedule of the learning rate, precision.  Standard library only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATE = 0.2  # share of the steps over which the decay of that name falls
 
 
 class Diverged(ArithmeticError):
-    """The loss or the gradient is no number, or the loss has left for good.  The message is one line."""
+    """An error: the loss or the gradient is no number, or the loss has left for good.  The message is one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +70,11 @@ class Recipe:
             raise BadInput(problem)
 
     def rate(self, step: int) -> float:
-        """Learning rate of `step` (from 0)."""
+        """Return the learning rate of `step` (from 0)."""
         return self.learning_rate * self.share(step)
 
     def share(self, step: int) -> float:
-        """Share of the peak at `step` (from 0)."""
+        """Return the share of the peak rate at `step` (from 0)."""
         if self.decay == "quadratic":
             risen = min(1.0, (step + 1) / max(1.0, self.warmup * self.steps))
             left = (1 - step / self.steps) ** 2
@@ -90,19 +90,20 @@ class Recipe:
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * gone)) / 2
 
     def of_length(self, steps: int) -> Recipe:
-        """The same training, longer or shorter.
+        """Return the same training with another number of steps.
 
-        Where the decay is late it warms up for as many steps, as far as they are left to it before the rate falls: so
-        the shorter of two is the beginning of the longer until its rate falls.  Otherwise for the same share of them.
+        If the decay is late, it warms up for as many steps as before, unless the rate falls earlier, so that the
+        shorter of two trainings is the beginning of the longer until its rate falls.  Otherwise it warms up for the
+        same share of its steps.
         """
         if self.decay != "late":
             return replace(self, steps=steps)
         return replace(self, steps=steps, warmup=min(1 - LATE, self.warmup * self.steps / steps))
 
     def begins_to_fall(self) -> int:
-        """The first step (from 0) from which on the rate is below the peak; `steps` if there is none.
+        """Return the first step (from 0) from which on the rate is below the peak; `steps` if there is none.
 
-        Of a late decay round(0.8 steps), unless its floor is the peak.
+        For a late decay it is round(0.8 steps), unless its floor is the peak.
         """
         if self.floor == 1:
             return self.steps
@@ -142,7 +143,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a paper says of its optimiser and its initial weights, and where."""
+    """The settings that a paper gives for its optimiser and initial weights, and where it gives them."""
 
     place: str
     settings: dict[str, Any]

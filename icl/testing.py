@@ -1,4 +1,4 @@
-"""For property tests of identities, ours and yours: hypothesis strategies and one way to compare.
+"""Hypothesis strategies and one comparison for property tests of identities, ours and yours.
 
     from hypothesis import given
     from icl.testing import check_identity, toy_cases  # and `plans`, for identities about variants
@@ -55,19 +55,19 @@ class ToyCase:
 
 
 def tasks(max_d: int = 5, max_n: int = 7) -> st.SearchStrategy[RegressionTask]:
-    """Regression tasks from d = n = 1 up, with and without noise."""
+    """Draw regression tasks from d = n = 1 up, with and without noise."""
     sigma = st.sampled_from([0.0, 0.5, 2.0])
     return st.builds(RegressionTask, d=st.integers(1, max_d), n=st.integers(1, max_n), sigma=sigma)
 
 
 def head_tuples(max_heads: int = 3) -> st.SearchStrategy[Heads]:
-    """Ordinary, skip and mixed heads, one to `max_heads` of them."""
+    """Draw ordinary, skip and mixed heads, one to `max_heads` of them."""
     weight = st.sampled_from([0.0, 0.5, 1.0, -2.0])
     return st.lists(st.builds(Head, copied=weight, raw=weight), min_size=1, max_size=max_heads).map(tuple)
 
 
 def toy_cases(max_d: int = 5, max_n: int = 7, max_batch: int = 3) -> st.SearchStrategy[ToyCase]:
-    """Everything that an identity about the two-layer toy needs; ranks from 0 to d."""
+    """Draw everything that an identity about the two-layer toy needs; ranks from 0 to d."""
     return _toy_cases(max_d, max_n, max_batch)
 
 
@@ -95,7 +95,7 @@ DEPTHS: list[Depth] = [
 
 
 def mixes(shape: Shape, kind: Kind, layer: int, name: str) -> st.SearchStrategy[Mix]:
-    """A sum of one to three sources of a kind from this and earlier layers, fixed and learned weights among them.
+    """Draw a sum of one to three sources of a kind from this and earlier layers, with fixed and learned weights.
 
     Args:
         shape: The plan's.
@@ -117,11 +117,11 @@ def _mixes(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str) -> 
 
 
 def plans(max_layers: int = 3, max_heads: int = 3, depths: Sequence[Depth] | None = None) -> st.SearchStrategy[Plan]:
-    """Any plan: sums and concatenations over earlier layers, heads left out, terms beside, every kind of depth rule.
+    """Draw any plan: sums and concatenations over earlier layers, missing heads, terms beside, any depth rule.
 
     Args:
-        max_layers: Plans have from one layer to so many.
-        max_heads: Layers have from one head to so many.
+        max_layers: The largest number of layers.
+        max_heads: The largest number of heads per layer.
         depths: The depth rules that are drawn from; None: `DEPTHS`, which are for widths that 2 and 5 divide.
     """
     return _plans(max_layers, max_heads, DEPTHS if depths is None else depths)

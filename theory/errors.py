@@ -1,4 +1,4 @@
-"""What sizes make sense.  One message for each that does not; every entry point uses these."""
+"""Errors for users and the checks behind them: each bad size has one message, which every entry point uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = 10**9  # of d, n and sigma: beyond, float64 no longer tells the gaps f
 
 
 class BadInput(ValueError):
-    """Something that was asked for makes no sense.  The message is one line meant for a user."""
+    """A request that makes no sense.  The message is one line meant for a user."""
 
 
 class InvalidSize(BadInput):
@@ -34,7 +34,7 @@ def check_sizes(d: object, n: object, sigma: object, rank: object = None) -> Non
 
 
 def at_least(name: str, value: object, least: int) -> None:
-    """Raise InvalidSize unless `value` is an int, no bool, from `least` on."""
+    """Raise InvalidSize unless `value` is an int, not a bool, and at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidSize(f"{name} must be a whole number from {least}, got {value!r}")
 
@@ -53,7 +53,7 @@ def _whole(value: object) -> bool:
 
 
 def _short(value: object) -> str:
-    """What stands where a number should: text is told from the number that it spells."""
+    """Return a value as messages show it, so that the text '3' differs from the number 3."""
     return f"the text {_cut(value)!r}" if isinstance(value, str) else _cut(value)
 
 
@@ -68,7 +68,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def field_problems(instance: object) -> Iterator[str]:
-    """What is wrong with the plain fields of a dataclass: types, and values that a `Literal` does not hold."""
+    """Yield what is wrong with the plain fields of a dataclass: a wrong type, or a value outside a `Literal`."""
     hints = _hints(type(instance))  # type: ignore[arg-type]  # mypy takes a class for its instance's hash
     for field in fields(instance):  # type: ignore[arg-type]
         value, hint = getattr(instance, field.name), hints[field.name]

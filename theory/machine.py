@@ -1,4 +1,4 @@
-"""What this machine has.  Standard library only."""
+"""The memory of this machine.  Standard library only."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ CGROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def memory() -> int:
-    """Bytes, less where a control group allows less."""
+    """Return the bytes of memory that this process may use: the machine's, or a lower limit of a control group."""
     return min([os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *_group_limits()])
 
 
 def _group_limits() -> Iterator[int]:
-    """Of the control groups that this process is in, by either version of Linux's."""
+    """Yield the memory limits, in bytes, of the control groups that hold this process, for both versions on Linux."""
     try:
         own = OWN_GROUPS.read_text(encoding="utf-8").splitlines()
     except OSError:

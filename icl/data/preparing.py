@@ -101,14 +101,17 @@ def _given(ranks: Path | None, folder: Path | None) -> Tokenizer | None:
 
 
 def _identity(fixed: Tokenizer | None) -> str | None:
-    """Of a tokenizer that was given; its file does not say how a published one ends a text."""
+    """Return the identity of a given tokenizer: its digest, with the end of text where its file does not say it."""
     if fixed is None:
         return None
     return f"{fixed.digest} {fixed.end}" if isinstance(fixed, Foreign) else fixed.digest
 
 
 def _finished(folder: Path, request: Request) -> Manifest | None:
-    """The manifest of a folder that answers the request, None if nothing is there, BadInput for anything else."""
+    """Return the manifest of a folder that answers the request, None if nothing is there.
+
+    Raises BadInput for anything else.
+    """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return None
     if not (folder / MANIFEST).is_file() or read_manifest(folder).request != request:
@@ -209,7 +212,7 @@ def _trained(request: Request, on_progress: Progress) -> Tokenizer:
 
 
 def _sample(request: Request) -> list[str]:
-    """The training documents from the first on, cut after `sample_bytes` bytes."""
+    """Return the training documents from the first on, cut after `sample_bytes` bytes."""
     left, texts = request.sample_bytes or 0, []
     for document in documents(request.source, request.encoding):
         if not is_held_out(digest_of(document.text), request.held_out):

@@ -1,4 +1,4 @@
-"""Text as published models read it: by the tokenizer.json beside their weights, or tokens drawn at random."""
+"""Text as published models read it: by the tokenizer.json beside their weights, or as random tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class PublishedTokenizer:
     """A tokenizer of the `tokenizers` library.  start: the tokens that it puts in front of every text."""
 
     def __init__(self, folder: Path, content: bytes | None = None) -> None:
-        """Raises BadInput unless the folder holds one that can be read; content: of its file, where it was read."""
+        """Read the tokenizer of a folder.
+
+        Raises BadInput unless the folder holds one that can be read.  content: of its file, where it was read.
+        """
         self.path = folder / TOKENIZER
         if content is None and not self.path.is_file():
             raise BadInput(f"{folder} holds no {TOKENIZER}, by which text becomes the model's tokens")
@@ -46,12 +49,12 @@ class PublishedTokenizer:
         self._a_character_a_byte = kind.get("type") == "ByteLevel"
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """The ids of each text, with nothing in front of it or after it."""
+        """Return the ids of each text, with nothing before or after it."""
         encodings = interruptible(lambda: self._model.encode_batch(texts, add_special_tokens=False))
         return [encoding.ids for encoding in encodings]
 
     def encode_special(self, texts: list[str]) -> list[list[int]]:
-        """As `encode`, but names of special tokens, such as <s>, become those tokens."""
+        """Return the ids as `encode` does, but names of special tokens, such as <s>, become those tokens."""
         self._model.encode_special_tokens = False
         try:
             return self.encode(texts)
@@ -59,13 +62,15 @@ class PublishedTokenizer:
             self._model.encode_special_tokens = True
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of some ids; halves of characters become U+FFFD."""
+        """Return the text of some ids; halves of characters become U+FFFD."""
         found: str = self._model.decode([int(i) for i in ids], skip_special_tokens=False)
         return found
 
     def spelt(self, ids: Sequence[int], before: int) -> int:
-        """How many bytes of text some ids stand for, after `before`; marks stand for none.  Exact where a character of
-        the vocabulary is a byte, else but for halves of characters at either end."""
+        """Return how many bytes of text some ids stand for, after `before`; special tokens stand for none.
+
+        Exact where a character of the vocabulary is a byte; else exact except for halves of characters at either end.
+        """
         text = [int(i) for i in ids if i not in self._marks]
         if self._a_character_a_byte:
             return sum(len(self._model.id_to_token(i) or "") for i in text)
@@ -73,7 +78,10 @@ class PublishedTokenizer:
 
 
 def ends(folder: Path) -> frozenset[int]:
-    """The tokens that end a text, as published models say it; none where the folder does not.  Raises BadInput."""
+    """Return the tokens that end a text in published models; none where the folder does not say.
+
+    Raises BadInput.
+    """
     for name in ENDS:
         try:
             found = json.loads((folder / name).read_bytes()).get("eos_token_id")
@@ -90,7 +98,7 @@ def ends(folder: Path) -> frozenset[int]:
 
 
 def sequences(tokenizer: PublishedTokenizer, source: str, length: int, count: int, vocab: int) -> np.ndarray:
-    """The first `count` sequences of `length` tokens of a source's text, or as many as it has; int64 (count, length).
+    """Return the first `count` sequences of `length` tokens of a source's text, or all: int64 (count, length).
 
     source  as `icl.data.sources.documents` takes it; its documents follow one another
     vocab   of the model
@@ -117,7 +125,10 @@ def sequences(tokenizer: PublishedTokenizer, source: str, length: int, count: in
 
 
 def random_sequences(length: int, count: int, vocab: int, seed: int = 0) -> np.ndarray:
-    """Independent tokens, all equally likely: int64 (count, length).  Raises BadInput for more than memory holds."""
+    """Draw independent tokens, all equally likely: int64 (count, length).
+
+    Raises BadInput for more than memory holds.
+    """
     check_memory(f"{count:,} sequences of {length:,} tokens", count * length)
     return np.random.default_rng(seed).integers(vocab, size=(count, length))
 

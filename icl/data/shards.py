@@ -26,8 +26,11 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for.  `ranks` is the digest of a tokenizer that was given, and its end where its file does not say
-    so; `vocab` and `sample_bytes` play no part then and are None."""
+    """A request for a data set.
+
+    `ranks` is the digest of a given tokenizer, and its end where its file does not say so; then `vocab` and
+    `sample_bytes` play no part and are None.
+    """
 
     source: str
     vocab: int | None
@@ -52,7 +55,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Split:
-    """What a split holds: characters and UTF-8 bytes are of its texts, tokens count one end a document too."""
+    """The counts of a split: characters and UTF-8 bytes of its texts; tokens include one end per document."""
 
     documents: int
     tokens: int
@@ -62,7 +65,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a data set is and where it came from.
+    """The description of a data set and of its origin.
 
     A trained tokenizer has seen the first `request.sample_bytes` bytes of the training documents, and nothing else.
     """
@@ -77,20 +80,20 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Names the data themselves, wherever they lie: sha256 over the tokenizer's digest and then every shard's."""
+        """The name of the data themselves, wherever they lie: sha256 over the digests of tokenizer and shards."""
         parts = [self.tokenizer.digest, *(shard.sha256 for shard in self.shards)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
     def name(self) -> str:
-        """Source, tokenizer and digest in short, such as stdlib-bpe-4096-0f3a91c2."""
+        """The source, tokenizer and digest in short, such as stdlib-bpe-4096-0f3a91c2."""
         source = self.request.source
         hub = source.startswith("hf:")
         short = source[3:].replace("/", "-").replace(":", "-") if hub else Path(source).name
         return f"{short or 'text'}-{self.tokenizer.name}-{self.digest[:8]}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, with the name, the digest and a checksum of everything else."""
+        """Return plain JSON, with the name, the digest and a checksum of everything else."""
         content = {**json.loads(json.dumps(asdict(self))), "name": self.name, "digest": self.digest}
         if self.request.encoding == UTF8:  # manifests were written before there was another
             del content["request"]["encoding"]
@@ -98,7 +101,10 @@ class Manifest:
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> Manifest:
-        """Raises KeyError, TypeError, AttributeError or ValueError for what `to_json` has not made."""
+        """Return the manifest in content that `to_json` made.
+
+        Raises KeyError, TypeError, AttributeError or ValueError for anything else.
+        """
         manifest = Manifest(
             content["format"],
             Request(**content["request"]),
@@ -114,8 +120,11 @@ class Manifest:
 
 
 def open_data(folder: Path, rank: int = 0, count: int = 1) -> TokenData:
-    """The data set in `folder`, every byte of it checked; where `count` processes open it together, by all of them, and
-    by this one every `count`-th shard from `rank` on.  Raises BadInput for one that is not whole."""
+    """Return the data set in `folder`, with every byte checked.
+
+    Where `count` processes open it together, all of them check it, this one every `count`-th shard from `rank` on.
+    Raises BadInput for one that is not whole.
+    """
     manifest = read_manifest(folder)
     for shard in manifest.shards[rank::count]:
         if not _intact(folder / shard.name, shard):
@@ -134,7 +143,7 @@ class TokenData:
     manifest: Manifest
 
     def tokens(self, split: str) -> Tokens:
-        """All tokens of the split "train" or "held_out", documents one after another."""
+        """Return all tokens of the split "train" or "held_out", documents one after another."""
         if split not in SPLITS:
             raise BadInput(f"the splits are {' and '.join(SPLITS)}, got {split!r}")
         shards = [shard for shard in self.manifest.shards if shard.split == split]
@@ -168,7 +177,7 @@ class Tokens:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a data set, whose shards are not looked at.  Raises BadInput."""
+    """Return the manifest of a data set, without looking at its shards.  Raises BadInput."""
     path = folder / MANIFEST
     try:
         content = json.loads(path.read_bytes())

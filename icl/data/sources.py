@@ -1,4 +1,4 @@
-"""Where text comes from: the running Python's standard library, files and folders, Hugging Face datasets."""
+"""Sources of text: the running Python's standard library, files and folders, Hugging Face datasets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Document:
 
 
 def documents(source: str, encoding: str = UTF8) -> Iterator[Document]:
-    """The documents of `source` that are more than white space, in the same order every time.
+    """Yield the documents of `source` that are more than white space, in the same order every time.
 
     `stdlib`: the .py files of the running Python's standard library, without its tests.  `hf:NAME[:CONFIG[:SPLIT]]`: a
     Hugging Face dataset, streamed; its column "text", or else its first column of strings; SPLIT is "train" if left
@@ -95,7 +95,7 @@ def documents(source: str, encoding: str = UTF8) -> Iterator[Document]:
 
 
 def describe(source: str, encoding: str = UTF8) -> str:
-    """What a source was when it was read, in a few words: the version of Python, the number of files."""
+    """Describe in a few words what a source was when it was read: the version of Python, the number of files."""
     if source == "stdlib":
         return f"the standard library of Python {platform.python_version()}"
     if source.startswith("hf:"):
@@ -125,8 +125,10 @@ def in_words(others: Mapping[str, str]) -> str:
 
 
 def characters_about(source: str) -> int | None:
-    """The bytes of all files of a source, about as many as its characters; None where that is not known, as of
-    compressed files and of the hub."""
+    """Return the bytes of all files of a source, about as many as its characters.
+
+    None where that is not known, as for compressed files and the hub.
+    """
     if source.startswith("hf:"):
         return None
     path = Path(source)
@@ -142,7 +144,7 @@ def characters_about(source: str) -> int | None:
 
 
 def package(name: str) -> Any:
-    """An optional package, imported when it is needed.  Raises BadInput that says how to install it."""
+    """Import an optional package and return it.  Raises BadInput that says how to install it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -152,7 +154,7 @@ def package(name: str) -> Any:
 
 
 def _without_surrogates(text: str) -> str:
-    """JSON can spell halves of surrogate pairs, which no encoding takes."""
+    """Remove halves of surrogate pairs, which JSON can spell and no encoding takes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -174,7 +176,10 @@ def _stdlib_files() -> Iterator[Path]:
 
 
 def _is_ascii_in(encoding: str) -> bool:
-    """Whether ASCII is itself in an encoding, so that a NUL byte is no text.  Raises BadInput for what is none."""
+    """Return whether an encoding contains ASCII, so that a NUL byte is no text.
+
+    Raises BadInput for an unknown encoding.
+    """
     try:
         return "a".encode(encoding) == b"a"
     except (LookupError, ValueError):
@@ -195,7 +200,7 @@ def _path(path: Path, encoding: str, *, ascii_in: bool) -> Iterator[Document]:
 
 
 def _pieces(document: Document) -> Iterator[Document]:
-    """A long text alone, such as a novel, in pieces that end as well as they can, so that some can be held out."""
+    """Yield a long text alone, such as a novel, in pieces with natural ends, so that some can be held out."""
     if not document.text.strip():
         return
     start, number = 0, 0
@@ -209,7 +214,7 @@ def _pieces(document: Document) -> Iterator[Document]:
 
 
 def _end(text: str, start: int, least: int) -> int:
-    """Where a piece ends: the first end of a paragraph, else of a line, else of a word; else after `least`."""
+    """Return where a piece ends: the first end of a paragraph, else of a line, else of a word; else after `least`."""
     for end in ENDS:
         if found := end.search(text, start + least, start + REACH * least):
             return found.end()
@@ -241,7 +246,7 @@ def _file(path: Path, encoding: str) -> Iterator[Document]:
 
 
 def _text_lines(path: Path, encoding: str) -> Iterator[str]:
-    """Raises BadInput as `_decoded`."""
+    """Yield the lines of a text file.  Raises BadInput as `_decoded`."""
     chunks = _chunks(path)
     first = next(chunks, b"")
     chunks = itertools.chain([first], chunks)
@@ -253,7 +258,7 @@ def _text_lines(path: Path, encoding: str) -> Iterator[str]:
 
 
 def _marked(content: bytes, encoding: str) -> tuple[bytes, str]:
-    """The mark with which a file begins and the encoding that it tells, where no other than UTF-8 was given."""
+    """Return a file's byte-order mark and the encoding that it shows, if no encoding other than UTF-8 was given."""
     if codecs.lookup(encoding).name == UTF8:
         for mark, name in MARKS:
             if content.startswith(mark):
@@ -262,7 +267,7 @@ def _marked(content: bytes, encoding: str) -> tuple[bytes, str]:
 
 
 def _decoded(content: bytes, encoding: str, what: str) -> str:
-    """Raises BadInput that names the first byte that is not of the encoding."""
+    """Decode the content.  Raises BadInput that names the first byte that is not of the encoding."""
     mark, encoding = _marked(content, encoding)
     content = content[len(mark) :]
     try:
@@ -275,7 +280,7 @@ def _decoded(content: bytes, encoding: str, what: str) -> str:
 
 
 def _why_no_text(path: Path, *, ascii_in: bool) -> str | None:
-    """What a file is that is no text, None for one that may be.
+    """Return what kind of file without text this is, None for one that may be text.
 
     ascii_in    whether it is in an encoding that ASCII is itself in, so that there are bytes which no text holds
     """
@@ -305,7 +310,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """The decompressed bytes of a file, in pieces.  Raises BadInput for one that is damaged or cannot be read."""
+    """Yield the decompressed bytes of a file, in pieces.  Raises BadInput for a damaged or unreadable one."""
     kind = path.suffix.lower()
     damage: tuple[type[Exception], ...] = (EOFError, zlib.error, gzip.BadGzipFile)
     if kind == ".zst":
@@ -324,7 +329,10 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _frames(zstandard: Any, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of one frame after another.  The library's own reader takes a frame that is cut short for whole."""
+    """Yield the content of one frame after another.
+
+    The library's own reader takes a frame that is cut short for whole.
+    """
     frame = None
     for chunk in chunks:
         while chunk:
@@ -362,7 +370,7 @@ def _rows(source: str, name: str, config: str = "", split: str = "") -> Iterator
 
 
 def _text_column(source: str, row: dict[str, Any]) -> str:
-    """The column "text", or the first one whose value in the first row is a string."""
+    """Return the column "text", or the first one whose value in the first row is a string."""
     names = ["text"] if "text" in row else [name for name, value in row.items() if isinstance(value, str)]
     if not names:
         raise BadInput(f"{source} has no column of strings; it has {', '.join(row)}")

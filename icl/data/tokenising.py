@@ -1,4 +1,4 @@
-"""Documents to shards of token ids, and how that goes on where it was killed.
+"""Tokenising of documents into shards of token ids, which resumes where it was killed.
 
 Now and then a folder that is not whole says how far it is.  What was done of the text by then is read again, to see
 that it is the same, but not tokenised again.  Tokenizers use all cores, for a batch of documents at a time, and the
@@ -37,7 +37,7 @@ Progress = Callable[[int, str, float | None], None]
 
 
 def is_held_out(digest: bytes, share: float) -> bool:
-    """digest: of a document's text."""
+    """Return whether a document is held out, from its text's digest and the share."""
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
@@ -50,11 +50,11 @@ def dtype_of(tokenizer: Tokenizer) -> np.dtype[Any]:
 
 
 class OtherText(Exception):
-    """The source, or what was written of it, is not what it was when a run was killed."""
+    """An error: the source, or what was written from it, has changed since a run was killed."""
 
 
 def left(part: Path, request: Request) -> dict[str, Any] | None:
-    """How far a run with the same request had come, if one was killed and said so."""
+    """Return the progress of a killed run with the same request; None if there is none."""
     try:
         state, whole = opened((part / STATE).read_bytes())
     except (OSError, ValueError):
@@ -72,7 +72,7 @@ def as_it_was(part: Path, state: dict[str, Any]) -> Tokenizer:
 def written(
     part: Path, request: Request, tokenizer: Tokenizer, state: dict[str, Any] | None, on_progress: Progress
 ) -> tuple[dict[str, Split], tuple[Shard, ...]]:
-    """All shards, from the state on if there is one.  Raises OtherText for one that cannot be gone on from."""
+    """Return all shards, from the state on if there is one.  Raises OtherText for a state that cannot be resumed."""
     dtype, size = dtype_of(tokenizer), characters_about(request.source)
     with ExitStack() as stack:
         try:
@@ -125,7 +125,7 @@ class _Seen:
     digest: str = ""
 
     def add(self, text: str) -> bytes:
-        """The digest of this text."""
+        """Add a text and return its digest."""
         own = digest_of(text)
         self.documents += 1
         self.digest = hashlib.sha256(self.digest.encode() + own).hexdigest()
@@ -133,7 +133,7 @@ class _Seen:
 
     @classmethod
     def again(cls, stream: Iterator[Document], state: dict[str, Any]) -> _Seen:
-        """Go through what was done.  Raises OtherText if it is not what it was."""
+        """Read the processed documents again.  Raises OtherText if they have changed."""
         seen = cls()
         for document in itertools.islice(stream, state["documents"]):
             seen.add(document.text)
@@ -149,7 +149,7 @@ def _save(part: Path, request: Request, tokenizer: Tokenizer, seen: _Seen, write
 
 
 def _share(request: Request, size: int | None, *writers: Writer) -> float | None:
-    """Of what there is to do, as far as that is known."""
+    """Return the share of the work that is done, as far as that is known."""
     shares = [0.0] if size is None else [sum(writer.bytes for writer in writers) / max(1, size)]
     if request.max_tokens is not None:
         shares.append(writers[0].tokens / request.max_tokens)

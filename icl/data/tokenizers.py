@@ -38,7 +38,8 @@ GPT2_RANKS = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930" 
 
 @dataclass(frozen=True)
 class TokenizerInfo:
-    """What a manifest says of a tokenizer: `vocab` ids from 0, of which `end` is one; `digest` is its file's sha256."""
+    """A tokenizer's description in a manifest: `vocab` ids from 0, of which `end` is one; the file's sha256
+    `digest`."""
 
     kind: str
     name: str
@@ -48,7 +49,7 @@ class TokenizerInfo:
 
 
 class Tokenizer(ABC):
-    """Text to ids and back.  `content` is the file that defines it."""
+    """A map from text to ids and back.  `content` is the file that defines it."""
 
     kind: ClassVar[str]
     file: ClassVar[str]
@@ -59,12 +60,12 @@ class Tokenizer(ABC):
 
     @property
     def name(self) -> str:
-        """Such as bpe-4096 or gpt2."""
+        """The name, such as bpe-4096 or gpt2."""
         return self.info.name
 
     @property
     def vocab(self) -> int:
-        """Number of ids, the end among them."""
+        """The number of ids, the end among them."""
         return self.info.vocab
 
     @property
@@ -74,24 +75,27 @@ class Tokenizer(ABC):
 
     @property
     def digest(self) -> str:
-        """sha256 of what defines the tokenizer, in hexadecimal digits."""
+        """The sha256 of what defines the tokenizer, in hexadecimal digits."""
         return self.info.digest
 
     @abstractmethod
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """The ids of each text, without an end.  Texts hold no surrogates."""
+        """Return the ids of each text, without an end.  Texts hold no surrogates."""
 
     @abstractmethod
     def encode_special(self, texts: list[str]) -> list[list[int]]:
-        """As `encode`, but names of special tokens, such as that of the end, become those tokens."""
+        """Return the ids as `encode` does, but names of special tokens, such as the end's, become those tokens."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of some ids below `vocab`; halves of characters become U+FFFD, and the end a name like <|end|>."""
+        """Return the text of some ids below `vocab`.
+
+        Halves of characters become U+FFFD, and the end a name like <|end|>.
+        """
 
     @abstractmethod
     def spelt(self, ids: Sequence[int], before: int) -> int:
-        """How many bytes of text some ids stand for, after `before`; the end stands for none."""
+        """Return how many bytes of text some ids stand for, after `before`; the end stands for none."""
 
     def save(self, folder: Path) -> None:
         write_atomically(folder / self.file, self.content)
@@ -156,7 +160,10 @@ class Ranks(Tokenizer):
 
 
 class Foreign(Tokenizer):
-    """Of a published model, from the JSON of the `tokenizers` library.  start: what it puts in front of every text."""
+    """The tokenizer of a published model, from the JSON of the `tokenizers` library.
+
+    start: the tokens that it puts in front of every text.
+    """
 
     kind, file = "published", "tokenizer.json"
 
@@ -168,7 +175,7 @@ class Foreign(Tokenizer):
         super().__init__(content, f"published-{vocab}", vocab, end)
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """The ids of each text, those in front of it included."""
+        """Return the ids of each text, with the tokens in front of it."""
         return [[*self.start, *ids] for ids in self._published.encode(texts)]
 
     def encode_special(self, texts: list[str]) -> list[list[int]]:
@@ -182,7 +189,7 @@ class Foreign(Tokenizer):
         return self._published.spelt(ids, before)
 
     def save(self, folder: Path) -> None:
-        """With what says which token ends a text, unless that is said there."""
+        """Save the file, with the token that ends a text unless the folder says so."""
         super().save(folder)
         if ends(folder) != {self.end}:
             write_atomically(folder / ENDS[0], json.dumps({"eos_token_id": self.end}))
@@ -195,9 +202,9 @@ def train_bpe(texts: Iterable[str], vocab: int, on_wait: Callable[[float], None]
     than LONGEST_WORD characters are cut.
 
     Args:
-        texts: what it is trained on.
-        vocab: the most ids that it may have.
-        on_wait: hears a few times a second how many seconds it has taken.
+        texts: The training texts.
+        vocab: The largest number of ids.
+        on_wait: Called a few times per second with the seconds since the start.
 
     Raises:
         BadInput: as `check_vocab`.
@@ -221,7 +228,7 @@ def train_bpe(texts: Iterable[str], vocab: int, on_wait: Callable[[float], None]
 
 
 def _short_words(text: str, pre_tokenizer: Any) -> Iterator[str]:
-    """The text, cut within words that are longer than LONGEST_WORD and nowhere else."""
+    """Yield the text, cut within words that are longer than LONGEST_WORD and nowhere else."""
     begin = 0
     for run in RUN.finditer(text):
         for _, (first, last) in pre_tokenizer.pre_tokenize_str(run[0]):
@@ -232,14 +239,17 @@ def _short_words(text: str, pre_tokenizer: Any) -> Iterator[str]:
 
 
 def check_vocab(vocab: int) -> None:
-    """Raise BadInput unless a tokenizer of so many ids can be trained."""
+    """Raise BadInput unless a tokenizer of `vocab` ids can be trained."""
     at_least("vocab", vocab, LEAST_VOCAB)
     if vocab > LARGEST_VOCAB:
         raise BadInput(f"vocab must be a whole number from {LEAST_VOCAB} to {LARGEST_VOCAB}, got {vocab}")
 
 
 def from_ranks(path: Path) -> Tokenizer:
-    """The tokenizer of a file of ranks, such as r50k_base.tiktoken for GPT-2.  Raises BadInput for a damaged one."""
+    """Return the tokenizer of a file of ranks, such as r50k_base.tiktoken for GPT-2.
+
+    Raises BadInput for a damaged one.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -251,7 +261,10 @@ def from_ranks(path: Path) -> Tokenizer:
 
 
 def load_tokenizer(folder: Path, info: TokenizerInfo) -> Tokenizer:
-    """The tokenizer that was saved in `folder`.  Raises BadInput if it is not the one that `info` describes."""
+    """Return the tokenizer that was saved in `folder`.
+
+    Raises BadInput if it is not the one that `info` describes.
+    """
     files = {kind.kind: kind.file for kind in (BytePairs, Ranks, Foreign)}
     if info.kind not in files:
         raise BadInput(f"{folder} holds a tokenizer of an unknown kind, {info.kind!r}")
@@ -274,9 +287,9 @@ def _made(info: TokenizerInfo, content: bytes, folder: Path) -> Tokenizer:
 
 
 def saved_tokenizer(folder: Path) -> Tokenizer | None:
-    """The tokenizer whose file lies in a folder, whatever else does; None if there is none.
+    """Return the tokenizer whose file lies in a folder, whatever else does; None if there is none.
 
-    Raises BadInput for a file that is none, and for a published one of which nothing says how it ends a text.
+    Raises BadInput for a file that is no tokenizer, and for a published one if nothing says how it ends a text.
     """
     if (folder / Ranks.file).is_file():
         return from_ranks(folder / Ranks.file)

@@ -1,4 +1,4 @@
-"""Windows of tokens to train on: which ones a step reads follows from the seed and the step alone."""
+"""Windows of tokens to train on: the seed and the step alone decide which ones a step reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERY = slice(None)
 
 
 class TokenArray(Protocol):
-    """What windows are cut from: `shards.Tokens`, or a numpy array of one dimension."""
+    """Tokens from which windows are cut: `shards.Tokens`, or a numpy array of one dimension."""
 
     def __len__(self) -> int: ...
 
@@ -40,17 +40,17 @@ class Windows:
 
     @property
     def tokens_an_epoch(self) -> int:
-        """Tokens that an epoch predicts."""
+        """The number of tokens that an epoch predicts."""
         return self.count * self.context
 
     def epochs(self, steps: int, size: int) -> float:
-        """How often `steps` batches of `size` windows go through all of them."""
+        """Return how often `steps` batches of `size` windows go through all of them."""
         return steps * size / self.count
 
     def batch(self, step: int, size: int, rows: slice = EVERY) -> np.ndarray:
-        """The windows of one step (from 0), int64 (size, context + 1), whatever was asked for before.
+        """Return the windows of one step (from 0), int64 (size, context + 1), whatever was requested before.
 
-        rows: those of them that are read.
+        rows: the windows of the batch that are read.
         """
         at_least("step", step, 0)
         at_least("size", size, 1)
@@ -58,7 +58,7 @@ class Windows:
         return np.stack([self._window(int(self._permuted(epoch)[place])) for epoch, place in places])
 
     def in_order(self, limit: int | None = None) -> np.ndarray:
-        """The first windows, `limit` of them or all, unshuffled: int64 (windows, context + 1)."""
+        """Return the first windows, `limit` of them or all, unshuffled: int64 (windows, context + 1)."""
         if limit is not None:
             at_least("limit", limit, 1)
         count = self.count if limit is None else min(limit, self.count)
@@ -69,7 +69,10 @@ class Windows:
         return self.tokens[start : start + self.context + 1].astype(np.int64)
 
     def _permuted(self, epoch: int) -> np.ndarray:
-        """The order of an epoch: (count,).  The latest is kept, as steps mostly ask for one epoch after another."""
+        """Return the order of an epoch: (count,).
+
+        The latest is kept, as steps mostly need one epoch after another.
+        """
         if epoch != self._epoch:
             generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, epoch])))
             self._epoch, self._order = epoch, generator.permutation(self.count)

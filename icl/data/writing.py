@@ -61,7 +61,7 @@ class Writer:
         return Split(self.documents, self.tokens, self.characters, bytes=self.bytes)
 
     def reached(self) -> dict[str, Any]:
-        """Where it is, for another one to go on from: all of it lies on the disk."""
+        """Write all to disk and return the position, from which another writer can resume."""
         if self._file is not None:
             with naming(self.folder / self._name()):
                 self._file.flush()

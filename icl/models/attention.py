@@ -64,7 +64,7 @@ class Attention(nn.Module):
         self.group, self.core = group, Core(config, plan)
 
     def attending(self, exist: Built) -> Segments:
-        """Readers of what the heads attend over, from a bank that holds these heads of its entries."""
+        """Return readers of what the heads attend over, from a bank that holds these heads of its entries."""
         return [
             (
                 Reader(self.live, tuple(head.keys[i] for head in self.heads), exist),
@@ -74,7 +74,13 @@ class Attention(nn.Module):
         ]
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
-        """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
+        """Return the sublayer's output and the bank for later layers.
+
+        Args:
+            x: (batch, T, d_model).
+            bank: Outputs of this and earlier layers' projections.
+            frame: What all layers share.
+        """
         x = self.norm(x)
         bank = self.projections(x, bank, frame.rotation)
         query = self.queries(bank, frame.learned)
@@ -101,7 +107,10 @@ class Attention(nn.Module):
         gates: tuple[Tensor, ...],
         bias: Tensor | None,
     ) -> Tensor:
-        """What some key/value heads' queries get, so that what is kept is not put together for each of them."""
+        """Return the outputs of some key/value heads' queries.
+
+        This way the cache's entries are not put together for each of them.
+        """
         those = slice(heads.start * self.group, heads.stop * self.group)
         of_these = tuple(gate[:, those if gate.shape[1] == query.shape[1] else heads] for gate in gates)
         return self.core(
@@ -109,7 +118,7 @@ class Attention(nn.Module):
         )
 
     def _gates(self, x: Tensor, frame: Frame) -> tuple[Tensor, ...]:
-        """Of dynamic values: the queries', and the keys' of all that is attended over."""
+        """Return the gates of dynamic values: the queries', and the keys' of all tokens attended over."""
         gates = () if self.query_gate is None else (self.query_gate(x),)
         if self.key_gate is None:
             return gates
@@ -126,7 +135,7 @@ class Attention(nn.Module):
 
 
 class Core(nn.Module):
-    """Attention between its projections: no weights, but dropout, and a place at which it can be watched."""
+    """Attention between its projections: no weights, but dropout, and a place for hooks."""
 
     def __init__(self, config: Architecture, plan: Plan) -> None:
         super().__init__()
@@ -141,7 +150,10 @@ class Core(nn.Module):
         gates: tuple[Tensor, ...] = (),
         bias: Tensor | None = None,
     ) -> Tensor:
-        """Shapes as in `attend`; gates, of dynamic values: (batch, H, T, width), (batch, H / group, T, width)."""
+        """Attend, with shapes as in `attend`.
+
+        gates: of dynamic values, (batch, H, T, width) and (batch, H / group, T, width).
+        """
         dropout = self.dropout if self.training else 0.0
 
         def attended(*values: Tensor) -> Tensor:
@@ -167,10 +179,10 @@ def attend(
     linear: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Each query over the keys of all segments, with one softmax (or none), and the values so weighted.
+    """Return each query's values, weighted by one softmax (or none) over the keys of all segments.
 
-    query (batch, H, T, width); keys and values a segment: (batch, H / group, T, width) -> (batch, H, T, value width).
-    bias: (H, T, T) or (batch, H, T, T), added to the scores of every segment.
+    query (batch, H, T, width); keys and values, one per segment: (batch, H / group, T, width) -> (batch, H, T, value
+    width).  bias: (H, T, T) or (batch, H, T, T), added to the scores of every segment.
     """
     lists = len(keys)
     key, value = (x[0] if lists == 1 else torch.cat(x, dim=2) for x in (keys, values))
@@ -189,11 +201,10 @@ def attend(
 def has_kernel(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float, *, causal: bool
 ) -> bool:
-    """Whether PyTorch has a kernel for this attention that does not make the weights of all pairs.
+    """Return whether PyTorch has a kernel for this attention that does not make the weights of all pairs.
 
-    Shapes as in `attend`; visible and causal as it passes them on.  On a GPU PyTorch is asked, whose answer hangs on
-    the card, the dtype, the widths, and on whether heads are grouped; elsewhere values have to be as wide as queries,
-    and nothing be dropped out.
+    Shapes as in `attend`; visible and causal as it passes them on.  On a GPU PyTorch itself answers, by the card, the
+    dtype, the widths, and whether heads are grouped.  Elsewhere values must be as wide as queries, and dropout 0.
     """
     if not query.is_cuda:
         return query.shape[-1] == value.shape[-1] and dropout == 0
@@ -211,7 +222,7 @@ def attend_initial(
     bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
-    """With dynamic values of the initial form, for which there is no fused kernel.  Shapes as in `attend`."""
+    """Attend with dynamic values of the initial form, which have no fused kernel.  Shapes as in `attend`."""
 
     def some(
         query: Tensor, gate: Tensor, key: Tensor, value: Tensor, key_gate: Tensor, visible: Tensor, bias: Tensor
@@ -252,7 +263,7 @@ def _fused(
 def weights(
     query: Tensor, key: Tensor, visible: Tensor | None, bias: Tensor | None = None, *, linear: bool = False
 ) -> Tensor:
-    """What each query gives to each key: softmax's shares, or plain products; 0 for what it does not see.
+    """Return the weight of each key for each query: softmax's shares, or plain products; 0 where it is not visible.
 
     query (batch, H, Q, width), key (batch, H, K, width), visible (Q, K) or (batch, 1, Q, K), bias, which is added to
     the scores, (H, Q, K) or (batch, H, Q, K) -> (batch, H, Q, K).

@@ -22,7 +22,7 @@ def build(
     std: float = 0.02,
     device: torch.device | str = "cpu",
 ) -> Decoder:
-    """The decoder of a preset or of an architecture under a variant, untrained.
+    """Return the untrained decoder of a preset or of an architecture under a variant.
 
     variant     names joined by `+`, a plan, or a function from a shape to one; by default a preset's own, an
                 architecture's vanilla

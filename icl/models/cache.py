@@ -34,7 +34,10 @@ AT_ONCE = 512  # tokens that are read together
 
 
 def columns(config: Architecture, tokens: int) -> int:
-    """Tokens of a sequence of so many that there is room for: all, or what a window shows and what is read at once."""
+    """Return how many tokens of a sequence a cache has room for.
+
+    Those are all, or what a window shows and what is read at once.
+    """
     return min(tokens, config.window + _at_once(config, tokens)) if config.window else tokens
 
 
@@ -43,7 +46,7 @@ def _at_once(config: Architecture, tokens: int) -> int:
 
 
 class Cache:
-    """Room for so many tokens of each of `batch` sequences, of which `lengths` have been read.
+    """A cache for `tokens` tokens of each of `batch` sequences, of which `lengths` have been read.
 
     Under a window there is room for what it shows and for what is read at once, `room` columns; `starts` are the places
     of each sequence's first one.  What is still seen moves to the front where room runs out.
@@ -89,11 +92,11 @@ class Cache:
 
     @property
     def bytes(self) -> int:
-        """All room, filled or not."""
+        """The bytes of all room, filled or not."""
         return sum(x.numel() * x.element_size() for x in self.entries.values())
 
     def pretend(self, tokens: int) -> None:
-        """As if so many tokens of each sequence had just been read, whatever they were: for timing what follows."""
+        """Pretend that `tokens` tokens of each sequence have just been read, to time what follows."""
         if not 0 <= tokens <= self.tokens:
             raise BadInput(f"the cache has room for {self.tokens} tokens, not {tokens}")
         batch = len(self.lengths)
@@ -101,7 +104,7 @@ class Cache:
         self.starts = [max(0, tokens - self.window) if self.window else 0] * batch
 
     def make_room(self, counts: list[int]) -> None:
-        """For so many more tokens of each sequence, at most `at_once` where `room` is less than `tokens`."""
+        """Make room for `counts` more tokens of each sequence, at most `at_once` where `room` is less than `tokens`."""
         for row, count in enumerate(counts):
             start, length = self.starts[row], self.lengths[row]
             if length + count - start > self.room:
@@ -113,7 +116,7 @@ class Cache:
 
 @torch.no_grad()
 def step(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = None) -> Tensor:
-    """What the model answers to the tokens that follow those in the cache, which then holds these too.
+    """Return the model's answers to the tokens that follow those in the cache, and add them to the cache.
 
     inputs  as the model takes them, (batch, T) or (batch, T, width), T from 1
     real    (batch, T), true where a token is one; what comes out at others has no meaning, and nothing of them is kept
@@ -125,9 +128,9 @@ def step(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = Non
 
 @torch.no_grad()
 def read(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = None, *, at_once: int = AT_ONCE) -> Tensor:
-    """As `step`, of each sequence's last real token alone, (batch, scores), with so many tokens at a time.
+    """Return the answer at each sequence's last real token, (batch, scores), reading `at_once` tokens at a time.
 
-    Raises BadInput as `step` does, or if a sequence has no real token.
+    Otherwise as `step`.  Raises BadInput as `step` does, or if a sequence has no real token.
     """
     if real is not None and not bool(real.any(-1).all()):
         raise BadInput("a sequence has no token to read")
@@ -182,12 +185,12 @@ def _pass(model: Decoder, x: Tensor, cache: Cache, real: Tensor | None) -> Tenso
 
 
 def _counts(x: Tensor, real: Tensor | None) -> list[int]:
-    """Real tokens of each sequence."""
+    """Return the number of real tokens of each sequence."""
     return [x.shape[1]] * len(x) if real is None else [int(n) for n in real.sum(-1).tolist()]
 
 
 def _visible(places: Tensor, held: Tensor, window: int) -> tuple[Tensor | None, bool]:
-    """As `Frame` has them: of tokens at these places, of those that are held."""
+    """Return `visible` and `causal` as in `Frame`, for tokens at these places and the held ones."""
     if places.numel() == 1 and places.dim() == 1:  # the columns are all that it sees
         return None, False
     distance = places[..., :, None] - held[..., None, :]
@@ -202,8 +205,8 @@ def _visible(places: Tensor, held: Tensor, window: int) -> tuple[Tensor | None, 
 
 @dataclass(frozen=True, eq=False)
 class _Past:
-    """places: of the new tokens, (T,) or (batch, T); columns: of the cache, that are attended over; held: as `Past` has
-    it; where: rows, tokens and columns of those that are real, where sequences differ."""
+    """The cache during a step.  places: of the new tokens, (T,) or (batch, T); columns: the cache's columns that are
+    attended over; held: as in `Past`; where: rows, tokens and columns of the real tokens, where sequences differ."""
 
     cache: Cache
     places: Tensor
@@ -212,7 +215,7 @@ class _Past:
     where: tuple[Tensor, Tensor, Tensor] | None
 
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Segments, Mapping[str, Tensor]]:
-        """Keeps what the layer has made, too."""
+        """Return what the layer attends over, and keep what the layer has made."""
         cache = self.cache
         for name, heads in cache.made[layer - 1]:
             self._keep(name, bank[name] if heads is None else bank[name][:, heads])
@@ -246,7 +249,7 @@ class _Past:
 
 
 class _Piece(NamedTuple):
-    """So many neighbouring heads from `head` on, whose keys and values are neighbours in an entry, from a place on."""
+    """Some neighbouring heads, from `head` on, whose keys and values are neighbours in an entry, from a place on."""
 
     head: int
     heads: int
@@ -255,7 +258,7 @@ class _Piece(NamedTuple):
 
 
 def _pieces(segments: Segments) -> list[_Piece] | None:
-    """Of a layer; None where a head attends over several lists, or over a sum."""
+    """Return a layer's pieces; None where a head attends over several lists, or over a sum."""
     if len(segments) != 1:
         return None
     of_keys, of_values = (_places(reader) for reader in segments[0])
@@ -272,14 +275,14 @@ def _pieces(segments: Segments) -> list[_Piece] | None:
 
 
 def _places(reader: Reader) -> list[tuple[str, int]] | None:
-    """Of every head, the entry that it reads as it is, and the place there; None where a head reads a sum."""
+    """Return each head's entry, which it reads as it is, and the place there; None where a head reads a sum."""
     if any(len(terms) != 1 or terms[0][0] != 1 for _, terms in reader.runs):
         return None
     return [(name, start + i) for count, [(_, name, start)] in reader.runs for i in range(count)]
 
 
 def _alike(cache: Cache, new: int, device: torch.device) -> _Past:
-    """All sequences are equally long."""
+    """Return the past of sequences that are equally long."""
     first, start = cache.starts[0], cache.lengths[0]
     begin = max(first, start - cache.window + 1) if cache.window else first
     held = torch.arange(begin, start + new, device=device)

@@ -9,7 +9,7 @@ from theory.errors import BadInput, at_least
 
 
 def of_context(model: Decoder, context: int) -> Decoder:
-    """A model of this context which shares the other's weights, or is that model if the context is its own.
+    """Return a model of this context which shares the other's weights, or that model if the context is its own.
 
     Up to the shorter of the two contexts both are one function: weights that belong to positions, those of learned
     positions and of biases between positions, are cut, and rotary positions, and none, go on as they began.  Raises

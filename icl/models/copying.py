@@ -1,4 +1,4 @@
-"""A first layer that has copied already: SkipV1Former's Assumption 1 in the place of attention."""
+"""A first layer that has copied already: SkipV1Former's Assumption 1 instead of attention."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from theory.plans.plan import Plan
 
 
 class AssumedCopy(nn.Module):
-    """x_t stays, y_t becomes (A x_t ; B y_t), the query becomes (A x_{n+1} ; 0): A (rank, d), B (d - rank, d), trained.
+    """The assumed copy, with trained A (rank, d) and B (d - rank, d).
 
-    What later layers read of this layer's queries, keys and values is projected from its input as usual.
+    x_t stays, y_t becomes (A x_t ; B y_t), the query becomes (A x_{n+1} ; 0).  What later layers read of this layer's
+    queries, keys and values is projected from its input as usual.
     """
 
     def __init__(self, config: Architecture, plan: Plan, layer: int) -> None:
@@ -28,7 +29,7 @@ class AssumedCopy(nn.Module):
         self.b = nn.Parameter(torch.empty(d - rank, d))
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
-        """Tokens x_1, y_1, ..., x_n, y_n, x_{n+1}: (batch, 2n + 1, d) -> the same shape, and the bank."""
+        """Return the copied tokens and the bank; x: x_1, y_1, ..., x_n, y_n, x_{n+1}, (batch, 2n + 1, d)."""
         x = self.norm(x)
         bank = self.projections(x, bank, frame.rotation)
         return assumed_copy(x.mT, self.a, self.b).mT, self.projections.still_needed(bank)

@@ -66,11 +66,11 @@ class Decoder(nn.Module):
 
     @property
     def sublayers(self) -> list[nn.Module]:
-        """Attention and feed-forward of layer 1, of layer 2, ..."""
+        """The attention and feed-forward sublayers of layer 1, of layer 2, and so on."""
         return [sublayer for layer in self.layers for sublayer in layer.children()]
 
     def forward(self, inputs: Tensor, padding: Tensor | None = None) -> Tensor:
-        """The stem's answer to its input; see `icl.models.stems` for the shapes.
+        """Return the stem's answer to its input; see `icl.models.stems` for the shapes.
 
         padding: (batch, T), true where a token is real; positions are then counted over real tokens only, and what
         comes out at the others has no meaning.
@@ -78,7 +78,10 @@ class Decoder(nn.Module):
         return self.stem.answer(self.hidden(inputs, padding))
 
     def hidden(self, inputs: Tensor, padding: Tensor | None = None) -> Tensor:
-        """What the stem answers from, (batch, T, d_model), after the last norm; arguments as those of `forward`."""
+        """Return the states after the last norm, from which the stem answers: (batch, T, d_model).
+
+        Arguments are those of `forward`.
+        """
         return self.embedded(self.stem.embed(inputs), padding)
 
     def embedded(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -102,7 +105,7 @@ class Decoder(nn.Module):
         return self.through(x, frame, places)
 
     def through(self, x: Tensor, frame: Frame, places: Tensor) -> Tensor:
-        """Embedded tokens at these places, (T,) or (batch, T) -> what the stem answers from, (batch, T, d_model)."""
+        """Return the states from which the stem answers, (batch, T, d_model), for embedded tokens at these places."""
         if self.positions is not None:
             x = x + self.positions[places]
         state = self.depth.start(self.dropout(x))
@@ -128,8 +131,10 @@ class Decoder(nn.Module):
 
 
 def _visible(mask: str, places: Tensor, padding: Tensor | None, window: int = 0) -> Tensor | None:
-    """`Frame.visible` for one of `Architecture.mask`, and its window; places: (T,), or (batch, T) where there is
-    padding."""
+    """Return `Frame.visible` for one of `Architecture.mask`, and its window.
+
+    places: (T,), or (batch, T) where there is padding.
+    """
     row = torch.arange(places.shape[-1], device=places.device)
     match mask:
         case "causal":
@@ -150,7 +155,7 @@ def _visible(mask: str, places: Tensor, padding: Tensor | None, window: int = 0)
 
 
 def layer_of(config: Architecture, plan: Plan, n: int) -> nn.ModuleDict:
-    """Layer n: its sublayers, in order."""
+    """Return layer n: its sublayers, in order."""
     kind = AssumedCopy if n == 1 and config.copy_rank is not None else LatentAttention if config.latent else Attention
     layer = nn.ModuleDict({"attention": kind(config, plan, n)})
     if config.has_feed_forward(plan):

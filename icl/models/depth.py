@@ -22,7 +22,7 @@ State = tuple[Tensor, ...]
 
 
 class DepthRule(Protocol):
-    """Sublayer i reads `read(i, state)`, and what it puts out is `write(i, state, out)`; states are the rule's own."""
+    """A depth rule: sublayer i reads `read(i, state)`, and `write(i, state, out)` updates the rule's state."""
 
     def start(self, embedded: Tensor) -> Any: ...
 
@@ -72,7 +72,7 @@ class AverageDepth(ResidualDepth):
 
 
 def depth_rule(config: Architecture, plan: Plan) -> DepthRule:
-    """The module for a plan's depth rule."""
+    """Return the module for a plan's depth rule."""
     match plan.depth:
         case Chain():
             return ChainDepth()

@@ -1,6 +1,6 @@
 """Attention Residuals: every sublayer reads a softmax over the outputs before it, or over the sums of blocks of them.
 
-`AttentionDepth` computes that as it is written, at every read anew.  `TwoPhases` uses that queries are parameters
+`AttentionDepth` computes that as it is written, again at every read.  `TwoPhases` uses that queries are parameters
 (Attention Residuals, section 4.1; `theory.attnres.two_phase`).  When a source v_i is complete, its logits for *all*
 reads to come are one matrix product,
     logit_{l,i} = <q_l, v_i> / rms(v_i),    q_l the query of read l times the gain of its keys;
@@ -27,8 +27,7 @@ from theory.plans.plan import Plan
 
 
 class _OverDepth(nn.Module):
-    """The parameters.  The state is the embedding, the finished blocks, and the sum of the block under way if it has
-    begun.
+    """Parameters of attention over depth.  The state: the embedding, the finished blocks, and the sum of a begun block.
 
     Every read weighs these v_i by a softmax of <query, gain * v_i / rms(v_i)>; the gain belongs to the key norm.  With
     several heads, each weighs its part of the width by its part of that product.  With a window, older sources than it
@@ -48,7 +47,7 @@ class _OverDepth(nn.Module):
 
 
 class AttentionDepth(_OverDepth):
-    """As it is written: every read takes every source."""
+    """Attention over depth as the paper writes it: every read takes every source."""
 
     def start(self, embedded: Tensor) -> tuple[Tensor, ...]:
         return (embedded,)
@@ -64,12 +63,16 @@ class AttentionDepth(_OverDepth):
         return weighted_sum(self.weights(sublayer, state), state)
 
     def weights(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
-        """Of the sources in `state`: (sources, batch, T, heads), or (sources, 1, 1, heads), in float32 or better."""
+        """Return the weights of the sources in `state`, in float32 or better.
+
+        Returns:
+            (sources, batch, T, heads), or (sources, 1, 1, heads).
+        """
         logits = self._logits(sublayer, state)
         return logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid()
 
     def _logits(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
-        """Of the shapes of `weights`; in float32 or better, as of a softmax over time."""
+        """Return logits in the shapes of `weights`; in float32 or better, as for a softmax over time."""
         if self.rule.query == "static":
             return self.logits[sublayer].T[:, None, None].to(exact(self.logits[sublayer].dtype))
         accurate = exact(state[-1].dtype)
@@ -90,7 +93,7 @@ class AttentionDepth(_OverDepth):
 
 
 class Source(NamedTuple):
-    """value (batch, T, d_model); logits (batch, T, heads) for read number `first` and those that follow it."""
+    """A source: value (batch, T, d_model); logits (batch, T, heads) for read number `first` and those after it."""
 
     value: Tensor
     first: int
@@ -98,8 +101,11 @@ class Source(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """earlier: sources from before the phase; parts: what each of its reads makes of these, and their log mass, which
-    is that part's logit; since: sources that were written since."""
+    """The sources of one phase.
+
+    earlier: sources from before the phase; parts: what each of its reads makes of these, and their log mass, which is
+    that part's logit; since: sources that were written since.
+    """
 
     earlier: tuple[Source, ...]
     parts: Sequence[tuple[Tensor, Tensor]]
@@ -107,8 +113,10 @@ class Phase(NamedTuple):
 
 
 class TwoPhases(_OverDepth):
-    """Equal to `AttentionDepth` to rounding, for a softmax with learned queries that do not depend on the input, and
-    without a window."""
+    """Attention over depth in two phases, equal to `AttentionDepth` to rounding.
+
+    It is for a softmax with learned queries that do not depend on the input, and without a window.
+    """
 
     def __init__(self, rule: DepthAttention, config: Architecture, plan: Plan) -> None:
         super().__init__(rule, config, plan)
@@ -135,7 +143,7 @@ class TwoPhases(_OverDepth):
         return weighted_together(weights[None], [part, *(source.value for source in state.since)], dtype)[0]
 
     def _phase(self, sources: tuple[Source, ...], first: int) -> Phase:
-        """Of the reads from `first` on."""
+        """Return the phase of the reads from `first` on."""
         reads = range(first, min(first + self.together, len(self.query)))
         if len(sources) == 1:
             (only,) = sources
@@ -147,7 +155,7 @@ class TwoPhases(_OverDepth):
         return Phase(sources, list(zip(parts, logits.logsumexp(1), strict=True)), ())
 
     def _source(self, value: Tensor, first: int, last: int) -> Source:
-        """With its logits for the reads from `first` to before `last`."""
+        """Return a source with its logits for the reads from `first` to before `last`."""
         accurate = exact(value.dtype)
         with torch.autocast(value.device.type, enabled=False):
             queries = self.query[first:last].to(accurate)
@@ -165,7 +173,7 @@ R = TypeVar("R", bound=AttentionDepth)
 
 
 def read_as(kind: type[R], depth: TwoPhases, config: Architecture, plan: Plan) -> R:
-    """The same rule with the same parameters, its reads of another kind: `AttentionDepth`, as it is written."""
+    """Return the same rule with the same parameters and reads of another kind, such as `AttentionDepth`."""
     with torch.device("meta"):
         twin = kind(depth.rule, config, plan)
     for name, parameter in depth.named_parameters():

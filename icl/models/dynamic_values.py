@@ -1,4 +1,4 @@
-"""Values that depend on who asks, in both forms of Dynamic Value Attention; derivations in `theory.dva.collapse`.
+"""Values that depend on the query, in both forms of Dynamic Value Attention; derivations in `theory.dva.collapse`.
 
 Shapes as in `icl.models.attention.attend`; gates are q^R (batch, H, T, width) and k^R (batch, H / group, T, width).
 """
@@ -15,7 +15,7 @@ from theory.plans.plan import Dynamic
 
 
 def revised(attend: Callable[[Tensor], Tensor], value: Tensor, query_gate: Tensor, key_gate: Tensor) -> Tensor:
-    """sum_j s_ij (v_j + qR_i * kR_j), Eqns. (6) to (8), by attention to [v ; kR] and a gate.
+    """Return sum_j s_ij (v_j + qR_i * kR_j), Eqns. (6) to (8), by attention to [v ; kR] and a gate.
 
     attend: values of any width -> what the queries get of them
     """
@@ -24,7 +24,7 @@ def revised(attend: Callable[[Tensor], Tensor], value: Tensor, query_gate: Tenso
 
 
 def initial(shares: Tensor, query_gate: Tensor, value: Tensor, key_gate: Tensor) -> Tensor:
-    """sum_j s_ij <qR_i, v_j> kR_j: Eqns. (3) to (5), whose matrix qR_i^T kR_j acts on v_j.
+    """Return sum_j s_ij <qR_i, v_j> kR_j: Eqns. (3) to (5), whose matrix qR_i^T kR_j acts on v_j.
 
     shares (batch, H, Q, S), with as many gates of queries; value and key_gate (batch, H / group, S, width).
     """
@@ -33,9 +33,10 @@ def initial(shares: Tensor, query_gate: Tensor, value: Tensor, key_gate: Tensor)
 
 
 def naive(form: Dynamic, shares: Tensor, query_gate: Tensor, value: Tensor, key_gate: Tensor) -> Tensor:
-    """Either form as the paper has it, every pair's value made: (batch, H, Q, S, width), or matrices of that width.
+    """Return either form as the paper has it, with every pair's value made.
 
-    Shapes as for `initial`.  What the forms above must equal, and what they save is measured against.
+    These are (batch, H, Q, S, width), or matrices of that width.  Shapes as for `initial`.  The forms above must equal
+    it, and what they save is measured against it.
     """
     value, key_gate = (for_queries(x, shares.shape[1]) for x in (value, key_gate))
     query, key, value = query_gate[:, :, :, None], key_gate[:, :, None], value[:, :, None]

@@ -1,4 +1,4 @@
-"""The feed-forward sublayer of the two families."""
+"""The feed-forward sublayer, gated or not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from theory.plans.architecture import Architecture
 
 
 class FeedForward(nn.Module):
-    """SwiGLU where the architecture is gated, else a GELU network."""
+    """A SwiGLU network where the architecture is gated, else a GELU network."""
 
     def __init__(self, config: Architecture) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class FeedForward(nn.Module):
         self.down = Linear(config.d_ff, config.d_model, config.bias)
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
-        """(batch, T, d_model) -> the same; the bank passes through."""
+        """Return the output, (batch, T, d_model) as the input; the bank passes through."""
         x = self.norm(x)
         inner = gelu(self.up(x), approximate=self.approximate) if self.gate is None else silu(self.gate(x)) * self.up(x)
         return self.down(inner), bank

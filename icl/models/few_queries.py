@@ -26,7 +26,9 @@ def blockwise(
     causal: bool,
     size: int = QUERIES_AT_A_TIME,
 ) -> Tensor:
-    """attend(*queries, *keys, *pairs), (batch, H, T, width), in blocks of `size` queries; in one, if T is no more.
+    """Return attend(*queries, *keys, *pairs), (batch, H, T, width), in blocks of `size` queries.
+
+    It is one block if T is at most `size`.
 
     queries     (batch, H, T, .): what every query has
     keys        (batch, H / group, S, .): what every key has

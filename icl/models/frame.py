@@ -1,4 +1,4 @@
-"""What the sublayers of a model have in common: the frame of one forward pass, and the norm before each."""
+"""The frame of one forward pass, which all sublayers share, and the norm before each."""
 
 from __future__ import annotations
 
@@ -13,31 +13,35 @@ from theory.plans.architecture import Architecture, Norm
 
 
 class Past(Protocol):
-    """What earlier forward passes left of the tokens before these (`icl.models.cache`)."""
+    """The earlier tokens that previous forward passes left (`icl.models.cache`)."""
 
     @property
     def held(self) -> Tensor:
-        """Places of the tokens that are attended over, (columns,) or (batch, columns): up to the last of the longest
-        sequence, from the first that a window shows any of these."""
+        """The places of the tokens that are attended over, (columns,) or (batch, columns).
+
+        They reach to the last of the longest sequence, from the first that a window shows any of the new tokens.
+        """
         ...
 
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Tensor]]:
-        """What layer `layer` attends over, of all tokens so far: its readers, and the bank that they read."""
+        """Return what layer `layer` attends over, of all tokens so far: its readers, and the bank that they read."""
         ...
 
     def views(self, layer: int) -> list[tuple[slice, Tensor, Tensor]] | None:
-        """The same by runs of key/value heads, as keys and values that lie there as they are; None where a head reads
-        what has to be put together."""
+        """Return the same by runs of key/value heads, as keys and values that lie there as they are.
+
+        None where a head reads a sum.
+        """
         ...
 
     def extended(self, name: str, new: Tensor) -> Tensor:
-        """An entry of all tokens that are attended over: (batch, heads, columns, width)."""
+        """Return an entry of all tokens that are attended over: (batch, heads, columns, width)."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What all layers of one forward pass share.
+    """The data that all layers of one forward pass share.
 
     visible     (T, T) or (batch, 1, T, T), true where a token (row) may attend to another (column); None: everywhere
     causal      `visible` is exactly the lower triangle, so that kernels need not look at it
@@ -57,20 +61,23 @@ class Frame:
 
 
 def for_queries(x: Tensor, heads: int) -> Tensor:
-    """(batch, H / group, T, width) of key/value heads -> (batch, H, T, width), one for each query head."""
+    """Repeat key/value heads for each query head.
+
+    (batch, H / group, T, width) -> (batch, H, T, width).
+    """
     group = heads // x.shape[1]
     return x if group == 1 else x.repeat_interleave(group, dim=1)
 
 
 class RMSNorm(nn.RMSNorm):
-    """In the precision of its gain, as autocast has it for LayerNorm but not for this one."""
+    """RMSNorm in the precision of its gain, which autocast gives to LayerNorm but not to RMSNorm."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
 
 
 def norm(config: Architecture, width: int, kind: Norm) -> nn.Module:
-    """RMSNorm, LayerNorm or nothing, with the architecture's eps and bias."""
+    """Return RMSNorm, LayerNorm or nothing, with the architecture's eps and bias."""
     match kind:
         case "rms":
             return RMSNorm(width, eps=config.norm_eps)

@@ -18,7 +18,7 @@ from theory.plans.plan import Plan, learned
 
 
 def numbers(seed: int, name: str, shape: torch.Size) -> Tensor:
-    """Standard normal numbers, float32 on the CPU, that depend on nothing but these three."""
+    """Return standard normal numbers, float32 on the CPU, that depend on nothing but the arguments."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
     return torch.randn(shape, generator=generator, dtype=torch.float32)

@@ -1,6 +1,6 @@
 """Multi-head latent attention: keys and values made from a narrow latent, and one rotary key for all heads.
 
-SkipV1Former, appendix B.2.  A plan's value map acts on the latent: slice h of n_heads stands in the place of head h's
+SkipV1Former, appendix B.2.  A plan's value map acts on the latent: slice h of n_heads stands in place of head h's
 value, so `skipv1` takes half of the latent from layer 1, before its norm.  A plan's keys are the rotary key.
 """
 
@@ -22,7 +22,7 @@ from theory.plans.plan import Plan, built
 
 
 class LatentProjections(Projections):
-    """Only the last `rope` numbers of a query are rotated; of the keys, all."""
+    """Projections under a latent: only the last `rope` numbers of a query are rotated, and all numbers of the keys."""
 
     rope: int
 
@@ -61,7 +61,7 @@ class LatentAttention(nn.Module):
         self.core = Core(config, plan)
 
     def attending(self, exist: Built) -> Segments:
-        """As `Attention.attending`; keys are one for all heads."""
+        """Return readers as `Attention.attending` does; keys are one for all heads."""
         shared: Built = {("k", n): (1,) for kind, n in exist if kind == "k"}
         everyone = tuple(range(1, len(self.heads) + 1))
         return [
@@ -73,7 +73,10 @@ class LatentAttention(nn.Module):
         ]
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
-        """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
+        """Return the sublayer's output and the bank for later layers.
+
+        x: (batch, T, d_model).
+        """
         bank = self.projections(self.norm(x), bank, frame.rotation)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         query = self.queries(bank, frame.learned)
@@ -84,12 +87,12 @@ class LatentAttention(nn.Module):
         return joined, self.projections.still_needed(bank)
 
     def _latent(self, value: Reader, bank: Mapping[str, Tensor], frame: Frame) -> Tensor:
-        """(batch, T, latent width), normed."""
+        """Return the normed latent, (batch, T, latent width)."""
         normed: Tensor = self.latent_norm(merged(value(bank, frame.learned)))
         return normed
 
     def _on_heads(self, query: Tensor, made: list[tuple[Tensor, Tensor]], frame: Frame) -> Tensor:
-        """(batch, heads, T, width), with every head's keys and values made from the latents."""
+        """Attend with every head's keys and values made from the latents: (batch, heads, T, width)."""
         keys = [
             torch.cat([content, rotary.expand(-1, content.shape[1], -1, -1)], dim=-1)
             for content, rotary in ((self.key_up(latent), rotary) for latent, rotary in made)
@@ -97,8 +100,10 @@ class LatentAttention(nn.Module):
         return self.core(query, tuple(keys), tuple(self.value_up(latent) for latent, _ in made), frame)
 
     def _on_latents(self, query: Tensor, made: list[tuple[Tensor, Tensor]], frame: Frame) -> Tensor:
-        """The same by <q, K c> = <K^T q, c> and sum_j s_j (V c_j) = V sum_j s_j c_j: no latent is widened,
-        for few queries against many latents (DeepSeek-V2, section 2.1.2)."""
+        """Attend to the same result without widening any latent, for few queries against many latents.
+
+        It uses <q, K c> = <K^T q, c> and sum_j s_j (V c_j) = V sum_j s_j c_j (DeepSeek-V2, section 2.1.2).
+        """
         width = self.key_up.width
         content, rotary = query.split([width, query.shape[-1] - width], dim=-1)
         turned = torch.einsum("bhtw,hwl->bhtl", content, self._by_head(self.key_up))
@@ -115,11 +120,14 @@ class LatentAttention(nn.Module):
         return torch.einsum("bhtl,hwl->bhtw", seen[:, 0].unflatten(1, (heads, -1)), self._by_head(self.value_up))
 
     def _by_head(self, linear: HeadLinear) -> Tensor:
-        """(heads, width, latent width)."""
+        """Return a projection by head: (heads, width, latent width)."""
         return linear.weight.unflatten(0, (len(linear.heads), linear.width))
 
     def _absorbing_pays(self, queries: int) -> bool:
-        """Whether that takes fewer FLOPs: a latent is widened, 2 l w a head, or met by queries, 2 (l - w) more each."""
+        """Return whether `_on_latents` takes fewer FLOPs.
+
+        A latent is widened for 2 l w per head, or met by queries for 2 (l - w) more each.
+        """
         width, latent = self.key_up.width, self.key_up.in_features
         return queries * (latent - width) < latent * width
 

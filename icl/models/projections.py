@@ -1,4 +1,4 @@
-"""What a layer's attention projects from its input, and how heads read it, their own layer's or an earlier one's.
+"""Projections of a layer's attention, and how heads read them, their own layer's or an earlier one's.
 
 The *bank* holds the projections' outputs that this or a later layer reads, as `bank["v3"]`, of shape
 (batch, heads built, T, width).  It goes into a layer and comes out of it; nothing is remembered in a module.
@@ -24,24 +24,24 @@ NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value"}
 
 
 def entry(kind: Kind, layer: int) -> str:
-    """The bank's name for a projection's output."""
+    """Return the bank's name for a projection's output."""
     return f"{kind}{layer}"
 
 
 def gate_entry(layer: int) -> str:
-    """The name of the keys' gates of dynamic values, where they are kept for later tokens."""
+    """Return the name of the keys' gates of dynamic values, where they are kept for later tokens."""
     return f"gate{layer}"
 
 
 def learned_name(name: str) -> str:
-    """The parameter of a plan's learned weight: so called that no plan's name is a ParameterDict's own."""
+    """Return the parameter name of a plan's learned weight, which never is an attribute of a ParameterDict."""
     return f"w_{name}"
 
 
 class HeadLinear(Linear):
     """A linear map to some of a layer's heads: those rows of the map to all of them, in every respect.
 
-    `made_for` is how many there are, `heads` which of them (from 1) are built, `width` the numbers a head.
+    `made_for` is how many there are, `heads` which of them (from 1) are built, `width` the numbers per head.
     """
 
     def __init__(self, d_model: int, made_for: int, heads: Sequence[int], width: int, bias: bool) -> None:
@@ -49,16 +49,16 @@ class HeadLinear(Linear):
         self.made_for, self.heads, self.width = made_for, tuple(heads), width
 
     def whole(self, shape: torch.Size) -> torch.Size:
-        """The shape of a parameter if all heads were built."""
+        """Return the shape of a parameter if all heads were built."""
         return torch.Size((self.made_for * self.width, *shape[1:]))
 
     def cut(self, whole: Tensor) -> Tensor:
-        """The built heads' part of a parameter for all heads."""
+        """Return the built heads' part of a parameter for all heads."""
         rows = whole.unflatten(0, (self.made_for, self.width))
         return rows[[h - 1 for h in self.heads]].flatten(0, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, T, d_model) -> (batch, heads built, T, width)."""
+        """Map (batch, T, d_model) to (batch, heads built, T, width)."""
         return super().forward(x).unflatten(-1, (len(self.heads), self.width)).transpose(1, 2)
 
 
@@ -79,17 +79,17 @@ class MergeLinear(Linear):
         return columns[:, [h - 1 for h in self.heads]].flatten(1, 2)
 
     def forward(self, heads: Tensor) -> Tensor:
-        """(batch, heads, T, width) -> (batch, T, d_model)."""
+        """Map (batch, heads, T, width) to (batch, T, d_model)."""
         return super().forward(merged(heads))
 
 
 def merged(heads: Tensor) -> Tensor:
-    """(batch, heads, T, width) -> (batch, T, heads * width)."""
+    """Join heads: (batch, heads, T, width) -> (batch, T, heads * width)."""
     return heads.transpose(1, 2).flatten(-2)
 
 
 def spread(heads: Sequence[int], group: int) -> list[int]:
-    """The query heads, from 1, of key/value heads."""
+    """Return the query heads, from 1, of key/value heads."""
     return [(h - 1) * group + i for h in heads for i in range(1, group + 1)]
 
 
@@ -97,7 +97,7 @@ class Projections(nn.Module):
     """The q, k and v projections of one layer, as far as somebody reads them.
 
     made_for    per kind, how many heads and how wide they are; a kind that is left out is not built here
-    group       query heads a key/value head
+    group       query heads per key/value head
     norm        makes what norms a head's queries, or keys, before they are turned to their positions
     """
 
@@ -130,7 +130,7 @@ class Projections(nn.Module):
         self.kept = frozenset(entry(life.source.kind, life.source.layer) for life in lives if life.last > layer)
 
     def forward(self, x: Tensor, bank: Bank, rotation: Rotation | None) -> Bank:
-        """The bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
+        """Return the bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
         bank = dict(bank)
         for kind, name in self.kinds:
             out = self.get_submodule(NAMES[kind])(x)
@@ -140,11 +140,11 @@ class Projections(nn.Module):
         return bank
 
     def rotate(self, kind: Kind, projected: Tensor, rotation: Rotation) -> Tensor:
-        """Queries or keys at their positions."""
+        """Rotate queries or keys to their positions."""
         return rotation(projected)
 
     def still_needed(self, bank: Bank) -> Bank:
-        """What later layers read of the bank."""
+        """Return the part of the bank that later layers read."""
         return {name: tensor for name, tensor in bank.items() if name in self.kept}
 
 
@@ -153,7 +153,7 @@ def _norm_of(kind: Kind) -> str:
 
 
 def head_sizes(config: Architecture) -> dict[Kind, tuple[int, int]]:
-    """How many heads each projection has when all are built, and how wide they are."""
+    """Return each projection's number of heads when all are built, and their width."""
     kv = config.kv_heads, config.width
     return {"q": (config.n_heads, config.width), "k": kv, "v": kv}
 
@@ -163,7 +163,7 @@ class Reader:
 
     heads, mixes    what each head reads, in order
     exist           which heads the bank's entries hold, as `built(plan)` says
-    group           bank heads a head of the plan
+    group           bank heads per head of the plan
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Reader:
         return {name for _, terms in self.runs for _, name, _ in terms}
 
     def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
-        """(batch, heads, T, width)."""
+        """Return the sums, (batch, heads, T, width)."""
         parts = [_summed(count, terms, bank, learned) for count, terms in self.runs if terms]
         if len(parts) == len(self.runs) == 1:
             return parts[0]

@@ -11,7 +11,7 @@ from theory.plans.architecture import Architecture, Stretched
 
 
 class Rotation:
-    """Turns the pairs (i, i + width / 2) of queries and keys by position * theta^(-2 i / width).
+    """The rotation of the pairs (i, i + width / 2) of queries and keys by position * theta^(-2 i / width).
 
     positions: (T,) or (batch, T); width must be even; stretched: other rates in place of these.
     """
@@ -27,7 +27,7 @@ class Rotation:
         self.cos, self.sin = angles.cos(), angles.sin()
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(batch, heads, T, width) -> the same, computed in float32 or better."""
+        """Rotate (batch, heads, T, width), in float32 or better."""
         exact = torch.promote_types(x.dtype, torch.float32)
         cos, sin = self.cos.to(exact), self.sin.to(exact)
         a, b = x.to(exact).chunk(2, dim=-1)
@@ -35,7 +35,7 @@ class Rotation:
 
 
 def rotation(config: Architecture, places: Tensor) -> Rotation | None:
-    """Of queries and keys at these places, (T,) or (batch, T), where positions are rotary."""
+    """Return the rotation of queries and keys at these places, (T,) or (batch, T); None unless positions are rotary."""
     if config.positions != "rope":
         return None
     width = config.latent.rope if config.latent else config.width

@@ -18,10 +18,10 @@ from theory.plans.architecture import Tokens
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How a token is drawn from a model's scores.
+    """Rules for drawing a token from a model's scores.
 
     temperature  scores are divided by it; at 0 the likeliest token is taken
-    top_k        only so many of the likeliest are drawn from; None: all
+    top_k        the number of likeliest tokens from which is drawn; None: all
     top_p        only the fewest likeliest whose probabilities, after the above, add up to at least this; None: all
 
     Raises BadInput for numbers without meaning.
@@ -40,9 +40,13 @@ class Sampling:
             raise BadInput(f"top_p must lie above 0 and up to 1, got {self.top_p}")
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """(batch, vocab) -> float64 (batch, vocab).  Of tokens that are equally likely the first come first.
+        """Return the probabilities of tokens, float64 (batch, vocab).
 
-        Raises BadInput for scores of which none, or too many, are finite.
+        Of equally likely tokens the first come first.  Raises BadInput for scores of which none, or too many, are
+        finite.
+
+        Args:
+            scores: (batch, vocab).
         """
         scores = scores.double()
         scores = scores - scores.amax(-1, keepdim=True)
@@ -74,7 +78,7 @@ def generate(
     at_once: int = 512,
     vocab: int | None = None,
 ) -> Iterator[list[int | None]]:
-    """Up to `new` tokens that follow each prompt: at every step one of each sequence, None of those that have ended.
+    """Yield up to `new` tokens that follow each prompt: at every step one per sequence, None for those that have ended.
 
     A sequence ends with a token of `stop`, which comes out, or where the model's context does; all together when every
     one has.  What is drawn of a sequence depends on the seed and on its place among the prompts, and not on what the
@@ -137,7 +141,7 @@ def _generator(seed: int, row: int) -> torch.Generator:
 
 
 def _no_lists(prompts: object) -> str | None:
-    """What prompts are instead of lists of token numbers, and what to do about it; None if they are."""
+    """Return what prompts are instead of lists of token numbers, with a remedy; None if they are lists."""
     wanted = "prompts must be lists of token numbers, one list for each prompt, as in [[1, 2, 3]]"
     if isinstance(prompts, Tensor | np.ndarray):
         return f"{wanted}, not {_kind(prompts)}: its `.tolist()` is that, if it has two dimensions"

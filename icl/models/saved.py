@@ -31,7 +31,7 @@ CONFIG, WEIGHTS, PLAN = "config.json", "model.safetensors", "plan.json"
 
 
 def weights(model: Decoder) -> bytes:
-    """The content of `model.safetensors`, the same bytes for the same weights."""
+    """Return the content of `model.safetensors`, the same bytes for the same weights."""
     tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
     return _ordered(
         save(tensors, metadata={"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)})
@@ -39,7 +39,7 @@ def weights(model: Decoder) -> bytes:
 
 
 def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch.device | str = "cpu") -> Decoder:
-    """The trained decoder of a folder, ready to be asked: without dropout, until `train()` is called.
+    """Return the trained decoder of a folder in evaluation mode: without dropout, until `train()` is called.
 
     variant   what was trained, where the folder does not say it, as older ones of plans from a user's own file do not;
               it must be the very plan that was trained
@@ -71,7 +71,7 @@ def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch
 
 
 def saved_plan(folder: Path) -> Plan | None:
-    """The plan that stands in a folder; None if none does.  Raises BadInput for a file that holds none."""
+    """Return the plan in a folder; None if there is none.  Raises BadInput for a file that holds none."""
     path = folder / PLAN
     if not path.is_file():
         return None
@@ -82,7 +82,7 @@ def saved_plan(folder: Path) -> Plan | None:
 
 
 def _ordered(content: bytes) -> bytes:
-    """The same file with its metadata in alphabetical order; safetensors writes them in any."""
+    """Return the same file with its metadata in alphabetical order; safetensors writes them in any."""
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:end])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -91,7 +91,7 @@ def _ordered(content: bytes) -> bytes:
 
 
 def _config(path: Path) -> tuple[Architecture, str | None]:
-    """The architecture, and the variant's name if it has one."""
+    """Return the architecture, and the variant's name if it has one."""
     if not path.is_file():
         raise BadInput(f"{path.parent} holds no {CONFIG}: it is no folder of a training")
     try:
@@ -103,7 +103,7 @@ def _config(path: Path) -> tuple[Architecture, str | None]:
 
 
 def architecture_of(fields: Mapping[str, Any]) -> Architecture:
-    """The architecture that has these fields, as a folder's `config.json` holds them.
+    """Return the architecture with these fields, as a folder's `config.json` holds them.
 
     Raises TypeError, KeyError or ValueError if there is none.
     """
@@ -117,7 +117,7 @@ def architecture_of(fields: Mapping[str, Any]) -> Architecture:
 
 
 def _stem(fields: Mapping[str, Any]) -> Stem:
-    """The kind of stem that has these fields; no two kinds share one."""
+    """Return the kind of stem with these fields; no two kinds share one."""
     for kind in get_args(Stem):
         try:
             stem: Stem = kind(**fields)
@@ -128,7 +128,7 @@ def _stem(fields: Mapping[str, Any]) -> Stem:
 
 
 def _weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and digests; files from before there were digests have none."""
+    """Return tensors and digests; files from before there were digests have none."""
     if not path.is_file():
         raise BadInput(f"{path.parent} holds no {WEIGHTS}: its training has not ended")
     try:

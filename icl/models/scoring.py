@@ -1,4 +1,4 @@
-"""How likely a model finds texts: of given continuations, and of whole texts longer than its context."""
+"""Likelihoods that a model gives to texts: to given continuations, and to whole texts longer than its context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT_ONCE = 512  # positions whose scores, one for every token there is, are made 
 
 @dataclass(frozen=True)
 class Scored:
-    """log_likelihood in nats, of all tokens of a continuation; greedy: whether each was the likeliest."""
+    """The score of a continuation: log_likelihood in nats, of all tokens; greedy: whether each was the likeliest."""
 
     log_likelihood: float
     greedy: bool
@@ -25,11 +25,11 @@ class Scored:
 
 @torch.no_grad()
 def score(model: Decoder, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], at_once: int = 4096) -> list[Scored]:
-    """Of each continuation after its context, both of token ids, in the order given.
+    """Return the score of each continuation after its context, both of token ids, in the given order.
 
-    Of a pair longer than the model's context and the token that is predicted last, the beginning is not read.  About so
-    many tokens are read at a time, of pairs of like length, one pair at least; scores are made of what is predicted
-    alone.
+    A pair may be longer than the model's context plus the last predicted token; then its beginning is not read.  About
+    `at_once` tokens are read at a time, from pairs of similar length, at least one pair.  Scores are computed only for
+    predicted tokens.
 
     Raises BadInput for a model that reads no tokens, and for contexts and continuations that are empty, too long or
     hold what is no token.
@@ -66,7 +66,7 @@ def _scored(model: Decoder, hidden: Tensor, targets: Tensor) -> Scored:
 
 
 def windows(text: Sequence[int], before: int, context: int) -> Iterator[tuple[list[int], list[int]]]:
-    """A text as contexts and continuations in which every token is predicted once, as `score` takes them.
+    """Yield a text as contexts and continuations, for `score`, in which every token is predicted once.
 
     before: the token that stands in front of the text.  Each continuation has `context` tokens and is read after one; a
     shorter last one after as many as there is room for.

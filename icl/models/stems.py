@@ -1,4 +1,4 @@
-"""How a model's input becomes vectors of width d_model, and its last vectors an answer."""
+"""Stems: how a model's input becomes vectors of width d_model, and its last vectors an answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from theory.plans.architecture import Architecture, Patches, Tokens, Vectors
 
 
 class TokenStem(nn.Module):
-    """Token indices (batch, T) in, scores (batch, T, vocab) out."""
+    """A stem with token indices (batch, T) in, scores (batch, T, vocab) out."""
 
     def __init__(self, stem: Tokens, d_model: int) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class TokenStem(nn.Module):
 
 
 class VectorStem(nn.Module):
-    """Vectors (batch, T, width) in and out, through linear maps or, without a read-in, as they are."""
+    """A stem with vectors (batch, T, width) in and out, through linear maps or, without a read-in, as they are."""
 
     def __init__(self, stem: Vectors, d_model: int) -> None:
         super().__init__()
@@ -43,7 +43,10 @@ class VectorStem(nn.Module):
 
 
 class PatchStem(nn.Module):
-    """Images (batch, channels, size, size) in, class scores (batch, classes) out, read from a token put in front."""
+    """A stem with images (batch, channels, size, size) in, class scores (batch, classes) out.
+
+    The scores are read from a token put in front.
+    """
 
     def __init__(self, stem: Patches, d_model: int) -> None:
         super().__init__()

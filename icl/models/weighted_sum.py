@@ -14,14 +14,15 @@ from torch import Tensor
 
 
 def exact(dtype: torch.dtype) -> torch.dtype:
-    """Float32, or float64 where that is what comes."""
+    """Return float32, or float64 for float64 input."""
     return torch.promote_types(dtype, torch.float32)
 
 
 def weighted_sum(weights: Tensor, sources: Sequence[Tensor], dtype: torch.dtype | None = None) -> Tensor:
-    """sum_i weights[i] * sources[i], summed in float32 or better and rounded once, by default to the sources' dtype.
+    """Return sum_i weights[i] * sources[i], summed in float32 or better and rounded once.
 
-    weights (sources, batch or 1, T or 1, heads), each of which weighs its part of the width; sources (batch, T, d).
+    It is rounded to `dtype`, by default the sources'.  weights (sources, batch or 1, T or 1, heads), each of which
+    weighs its part of the width; sources (batch, T, d).
     """
     dtype = dtype or common(sources)
     parts = (w[..., None] * _parts(v, weights) for w, v in zip(weights.to(exact(dtype)), sources, strict=True))
@@ -29,7 +30,7 @@ def weighted_sum(weights: Tensor, sources: Sequence[Tensor], dtype: torch.dtype 
 
 
 def weighted_together(weights: Tensor, sources: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """Several sums over the same sources, (batch, T, d) of `dtype` each, with one gradient a source for all of them.
+    """Return several sums over the same sources, (batch, T, d) of `dtype` each, with one gradient per source for all.
 
     weights (sums, sources, batch, T, heads).  Under torch.compile, which makes loops of plain sums, plain sums.
     """
@@ -73,10 +74,10 @@ class _Together(torch.autograd.Function):
 
 
 def _parts(v: Tensor, weights: Tensor) -> Tensor:
-    """(batch, T, d) as (batch, T, heads, d / heads)."""
+    """Return (batch, T, d) as (batch, T, heads, d / heads)."""
     return v.unflatten(-1, (weights.shape[-1], -1))
 
 
 def common(sources: Sequence[Tensor]) -> torch.dtype:
-    """The dtype that all of them are exact in."""
+    """Return the dtype that all sources are exact in."""
     return functools.reduce(torch.promote_types, (v.dtype for v in sources))

@@ -1,4 +1,4 @@
-"""What happens inside a model: measurements that leave it as it was.
+"""Measurements inside a model that leave it unchanged.
 
     icl.probes.observed(model, tokens, attention=lambda at: at.weights()).attention[1]      layer 1's attention maps
     with icl.probes.attending(model, see): model(tokens)        `see` is shown every layer's `Attended`
@@ -27,5 +27,5 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that
 
 
 def __dir__() -> list[str]:
-    """What is meant to be used, and nothing that happens to be loaded."""
+    """Return the public names, without what happens to be loaded."""
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

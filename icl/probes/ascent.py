@@ -1,6 +1,6 @@
 """The input of a given length that makes a function's output largest, sought by ascents from many starts.
 
-What is found is a lower bound on the largest norm: a bound from theory has to lie above it.
+The result is a lower bound on the largest norm: a bound from theory has to lie above it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def ascend(
     seed: int = 0,
     others: Tensor | None = None,
 ) -> Ascent:
-    """Ascents of ||function(u)|| over ||u|| = radius, all side by side, in float64.
+    """Return ascents of ||function(u)|| over ||u|| = radius, all side by side, in float64.
 
     function takes (starts, width) and gives (starts, anything), row by row.  Each start is random, uniform on the
     sphere; `others` (any number, width) are tried, too, at this length.  A step goes to the point of the sphere in the
@@ -74,7 +74,7 @@ def ascend(
 
 
 def _norms(function: Callable[[Tensor], Tensor], u: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the outputs, and their gradients with respect to u."""
+    """Return the norms of the outputs, and their gradients with respect to u."""
     with torch.enable_grad():
         u = u.detach().requires_grad_()
         squares = function(u).square().flatten(1).sum(1)

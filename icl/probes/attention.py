@@ -1,4 +1,4 @@
-"""What a layer's attention does: on which tokens it settles, with which values, and how alike its heads are.
+"""Measures of a layer's attention: the tokens on which it settles, their values, and the similarity of its heads.
 
 Each function takes one layer's `icl.probes.recording.Attended` and returns a number, or a row, for every sequence:
 
@@ -19,7 +19,7 @@ from theory.errors import BadInput
 
 
 def importance(at: Attended) -> Tensor:
-    """Column means of attention, by head: what each token gets of a query, on average over queries.  (batch, H, T).
+    """Return column means of attention by head: a token's attention, on average over queries.  (batch, H, T).
 
     A token that stands in several lists gets what all of them get.  Of the layer as a whole, as the paper's figures
     show it, it is the mean over heads: `importance(at).mean(1)`.  Raises BadInput for linear attention, whose weights
@@ -33,7 +33,7 @@ def importance(at: Attended) -> Tensor:
 
 
 def entropy(importance: Tensor) -> Tensor:
-    """-sum a' log a' in nats over the last dimension, a' = a / sum a: (..., T) -> (...).
+    """Return -sum a' log a' in nats over the last dimension, a' = a / sum a: (..., T) -> (...).
 
     The entropy of a mean over heads is at least the mean of the heads' entropies, and exceeds it by how differently
     the heads attend.  A layer's is that of the mean, `entropy(importance(at).mean(1))`: Eqn. (11) has one matrix A.
@@ -46,7 +46,7 @@ def entropy(importance: Tensor) -> Tensor:
 
 
 def value_norms(values: tuple[Tensor, ...]) -> Tensor:
-    """||v|| of every token, all heads together: lists of (batch, G, T, width) -> (batch, T).
+    """Return ||v|| of every token, all heads together: lists of (batch, G, T, width) -> (batch, T).
 
     For `at.values`, which heads attend over, or `(at.own_values,)`; over several lists, the root of the mean square.
     """
@@ -55,7 +55,7 @@ def value_norms(values: tuple[Tensor, ...]) -> Tensor:
 
 
 def value_spectrum(values: tuple[Tensor, ...]) -> Tensor:
-    """lambda_1 >= lambda_2 >= ...: eigenvalues of (1/l) sum v_i v_i^T, not centred, all heads together, in float64.
+    """Return the eigenvalues of (1/l) sum v_i v_i^T, not centred, all heads together, the largest first, in float64.
 
     Lists of (batch, G, T, width) -> (batch, G * width); `values` as for `value_norms`, l their tokens in all.  They add
     up to the mean of ||v_i||^2.  Section 4.1.4, Eqn. (12).
@@ -65,7 +65,7 @@ def value_spectrum(values: tuple[Tensor, ...]) -> Tensor:
 
 
 def head_similarity(at: Attended) -> Tensor:
-    """Cosine of every two heads' attention matrices: (batch, H, H)."""
+    """Return the cosine of every two heads' attention matrices: (batch, H, H)."""
     batch, heads = at.query.shape[:2]
     gram = at.query.new_zeros((batch, heads, heads), dtype=torch.float64)
     for _, weights in at.blocks():
@@ -78,7 +78,7 @@ def head_similarity(at: Attended) -> Tensor:
 
 
 def attention_to(at: Attended, targets: Tensor) -> Tensor:
-    """The mean share of attention that queries give to their targets: (batch, H).
+    """Return the mean share of attention that queries give to their targets: (batch, H).
 
     targets: (T, T) or (batch, T, T), true where a token (row) is to look; queries without targets do not count.  Raises
     BadInput if there are none, and for linear attention.
@@ -95,14 +95,15 @@ def attention_to(at: Attended, targets: Tensor) -> Tensor:
 
 
 def previous_token(tokens: int) -> Tensor:
-    """Targets of a previous-token head: every token's predecessor.  (T, T)."""
+    """Return the targets of a previous-token head: every token's predecessor.  (T, T)."""
     return torch.diag(torch.ones(tokens - 1, dtype=torch.bool), -1)
 
 
 def induction(tokens: Tensor) -> Tensor:
-    """Targets of an induction head: what followed earlier occurrences of a query's token.  (batch, T) -> (batch, T, T).
+    """Return the targets of an induction head: what followed earlier occurrences of a query's token.
 
-    Olsson et al., In-context Learning and Induction Heads.  A token right after its equal is itself such a target.
+    (batch, T) -> (batch, T, T).  Olsson et al., In-context Learning and Induction Heads.  A token right after its equal
+    is itself such a target.
     """
     equal = tokens[:, :, None] == tokens[:, None, :]
     targets = torch.zeros_like(equal)
@@ -111,7 +112,7 @@ def induction(tokens: Tensor) -> Tensor:
 
 
 def repeated(vocab: int, length: int, batch: int, seed: int) -> Tensor:
-    """`length` different random tokens, and the same again: (batch, 2 * length), for `induction`.
+    """Return `length` different random tokens, and the same again: (batch, 2 * length), for `induction`.
 
     Raises BadInput for fewer tokens than that in the vocabulary.
     """
@@ -128,5 +129,5 @@ def _of_softmax(at: Attended, what: str) -> None:
 
 
 def _by_token(weights: Tensor, at: Attended) -> Tensor:
-    """(..., lists * T) -> (..., T): what a token gets in all lists together."""
+    """Sum over lists for each token: (..., lists * T) -> (..., T)."""
     return weights.unflatten(-1, (len(at.keys), at.tokens)).sum(dim=-2)

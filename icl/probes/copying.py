@@ -1,4 +1,4 @@
-"""Whether the first layer of end-to-end toys copies, on held-out prompts."""
+"""A test on held-out prompts whether the first layer of end-to-end toys copies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Copying:
 
 @torch.no_grad()
 def copying(toys: EndToEndToys, prompts: int) -> Copying:
-    """The shares, over `prompts` held-out prompts, a multiple of 2 EVAL_BATCH and enough for a regression on S.
+    """Return the shares over `prompts` held-out prompts, a multiple of 2 EVAL_BATCH and enough to regress on S.
 
     The squared norms of the covariances are products of two estimates, from batches in turn, and so without bias.
     """
@@ -70,7 +70,7 @@ def copying(toys: EndToEndToys, prompts: int) -> Copying:
 
 
 def _linear_share(of: Tensor, what: Tensor) -> Tensor:
-    """R^2 of a linear regression with intercept: of (S, N, k), what (S, M, N, j) -> (S, M), summed over j."""
+    """Return R^2 of a linear regression with intercept: of (S, N, k), what (S, M, N, j) -> (S, M), summed over j."""
     q = torch.linalg.qr(of - of.mean(1, keepdim=True)).Q[:, None]
     centred = what - what.mean(2, keepdim=True)
     return (q.mT @ centred).square().sum((-1, -2)) / centred.square().sum((-1, -2))

@@ -1,4 +1,4 @@
-"""Cross-layer attention beside what is put in its place, on the queries, keys and values of a model as it is.
+"""Cross-layer attention beside its substitutes, on the queries, keys and values of an unchanged model.
 
 For each layer n from 2 on and an earlier layer m, the layer's own queries attend over both layers' keys and values, in
 one softmax (ResFormer, section 3.2, Eqn. (2)).  Beside its output stand those of the current attention to the sum of
@@ -29,8 +29,8 @@ def nearness(model: Decoder, inputs: Tensor) -> dict[str, dict[str, list[float]]
     """Return mean cosines with cross-layer attention, over tokens, all heads together, by source and mapping.
 
     Args:
-        model: whose layers attend over their own keys and values.
-        inputs: tokens (B, T), B at least 2: sequences lend one another their keys for OTHER_TEXT.
+        model: A model whose layers attend over their own keys and values.
+        inputs: Tokens (B, T), B at least 2: sequences lend one another their keys for OTHER_TEXT.
 
     Returns:
         By source and mapping, one cosine for each layer from 2 on; 1 is nearest.
@@ -53,9 +53,9 @@ def cosines(at: Attended, keys: Tensor, values: Tensor) -> dict[str, float]:
     """Return by mapping the mean cosine of its output with cross-layer attention's.
 
     Args:
-        at: a layer's attention.
-        keys: another layer's, (batch, G, T, width).
-        values: likewise.
+        at: A layer's attention.
+        keys: Another layer's keys, (batch, G, T, width).
+        values: Another layer's values, likewise.
     """
     own_keys, own_values = at.keys[0], at.values[0]
     group = at.query.shape[1] // own_keys.shape[1]

@@ -34,7 +34,9 @@ class Gradients:
 
 
 def gradients(model: Decoder, inputs: Tensor, loss_of: Callable[[Tensor], Tensor]) -> Gradients:
-    """One forward and backward pass, in the model's present mode; its hooks and `.grad` stay as they were.
+    """Return reads, outputs and gradients of one forward and backward pass, in the model's present mode.
+
+    The model's hooks and `.grad` stay as they were.
 
     inputs      as the model takes them
     loss_of     the model's answer -> a scalar
@@ -58,7 +60,7 @@ def gradients(model: Decoder, inputs: Tensor, loss_of: Callable[[Tensor], Tensor
 
 @contextmanager
 def _branches(model: Decoder) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """Every read as a tensor of its own, which nothing but its sublayer gets, and every output."""
+    """Yield every read as a tensor of its own, which nothing but its sublayer gets, and every output."""
     reads: list[Tensor] = []
     outputs: list[Tensor] = []
 

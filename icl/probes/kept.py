@@ -1,4 +1,4 @@
-"""What a forward pass keeps for its backward pass, as autograd counts it."""
+"""The memory that a forward pass keeps for its backward pass, as autograd counts it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from torch import Tensor
 
 
 def kept_bytes(loss: Callable[[], Tensor], parameters: Iterable[Tensor]) -> int:
-    """Bytes of the tensors that are saved while `loss` is computed, each storage once, those of parameters left out."""
+    """Return the bytes of the tensors that are saved while `loss` is computed, each storage once.
+
+    Those of parameters are left out.
+    """
     own = {p.untyped_storage().data_ptr() for p in parameters}
     saved: dict[int, Tensor] = {}
 

@@ -1,4 +1,4 @@
-"""Which kernels attention ran on, by the operators that PyTorch calls while it runs."""
+"""The kernels on which attention ran, by the operators that PyTorch calls while it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SOFTMAX = "softmax"  # an operator of its own: the weights of pairs were made
 
 
 def attention_kernels(run: Callable[[], object]) -> list[str]:
-    """Of FUSED and SOFTMAX those that `run` came by, in this order; none where it did not attend."""
+    """Return the names of FUSED and SOFTMAX that `run` used, in this order; none where it did not attend."""
     with _Seen() as seen:
         run()
     fused = [name for name in FUSED if any(f"_scaled_dot_product_{name}_attention" in called for called in seen.names)]

@@ -1,4 +1,4 @@
-"""What can be read off a layer's input: by the head (logit lens), or by a fitted linear map (linear probe)."""
+"""The information in a layer's input, read by the head (logit lens) or by a fitted linear map (linear probe)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from theory.errors import BadInput
 
 
 def lens(model: Decoder, states: Tensor) -> Tensor:
-    """The answer if the model ended here: (batch, T, d_model) through its last norm and head.
+    """Return the answer if the model ended here: (batch, T, d_model) through its last norm and head.
 
-    Of what the last norm gets, this is the model's answer.
+    For the input of the last norm, this is the model's answer.
     """
     # by `forward`, as a recorder may be watching the norm
     answer: Tensor = model.stem.answer(model.norm.forward(states))
@@ -32,7 +32,7 @@ class LinearProbe:
         self._map: Tensor | None = None
 
     def fit(self, states: Tensor, targets: Tensor) -> None:
-        """One more batch of states (..., d) and of targets (..., k)."""
+        """Add one more batch of states (..., d) and of targets (..., k)."""
         x, y = _with_one(states), targets.flatten(0, -2).double()
         square, cross = x.mT @ x, x.mT @ y
         self._square = square if self._square is None else self._square + square
@@ -40,7 +40,7 @@ class LinearProbe:
         self._map = None
 
     def map(self) -> Tensor:
-        """(d + 1, k), the last row being the intercept.  Raises BadInput before anything was fitted."""
+        """Return the map, (d + 1, k), the last row being the intercept.  Raises BadInput before anything was fitted."""
         if self._square is None or self._cross is None:
             raise BadInput("a linear probe is fitted before it is asked")
         if self._map is not None:
@@ -52,9 +52,10 @@ class LinearProbe:
         return self._map
 
     def residual(self, states: Tensor, targets: Tensor) -> tuple[float, float]:
-        """Sums of squares on held-out states and targets: what is left, and what the mean of the fitted targets leaves.
+        """Return sums of squares on held-out states and targets: what the map leaves, and what the mean leaves.
 
-        Sums over batches add up; 1 - left / all is R^2, which is not positive, up to chance, for mere noise.
+        The mean is that of the fitted targets.  Sums over batches add up; 1 - left / all is R^2, which is not positive,
+        up to chance, for mere noise.
         """
         assert self._square is not None
         assert self._cross is not None

@@ -1,4 +1,4 @@
-"""How large hidden states, sublayer outputs and gradients are, by depth (Attention Residuals, training dynamics).
+"""Norms of hidden states, sublayer outputs and gradients by depth (Attention Residuals, training dynamics).
 
 Output 0 is the embedding, positions included, and output i that of sublayer i; read i is what sublayer i + 1 gets, and
 the last read what the last norm gets.  `theory.plans.accounting.depth_reads` counts alike.
@@ -55,7 +55,9 @@ class Magnitudes:
 
 
 def magnitudes(model: Decoder, inputs: Tensor, loss_of: Callable[[Tensor], Tensor]) -> Magnitudes:
-    """One forward and backward pass, in the model's present mode; its hooks and `.grad` stay as they were.
+    """Return the norms in one forward and backward pass, in the model's present mode.
+
+    The model's hooks and `.grad` stay as they were.
 
     inputs      as the model takes them
     loss_of     the model's answer -> a scalar
@@ -84,7 +86,7 @@ def magnitudes(model: Decoder, inputs: Tensor, loss_of: Callable[[Tensor], Tenso
 
 @contextmanager
 def _recorded(model: Decoder) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """The reads and outputs, each (batch, T, d_model), of the pass inside; all require gradients."""
+    """Yield the reads and outputs, each (batch, T, d_model), of the pass inside; all require gradients."""
     reads: list[Tensor] = []
     outputs: list[Tensor] = []
     with reading(model, lambda _, read: reads.append(read)), writing(model, in_graph(outputs)):
@@ -106,7 +108,7 @@ def _ratios(model: Decoder, read_norms: list[Tensor], outputs: list[Tensor]) -> 
 
 
 def _norm(x: Tensor | Any) -> Tensor:
-    """Over the last dimension, in float64."""
+    """Return norms over the last dimension, in float64."""
     norm: Tensor = torch.linalg.vector_norm(x.detach(), dim=-1, dtype=torch.float64)
     return norm
 
@@ -121,7 +123,10 @@ def _each(tensors: list[Tensor], number_of: Callable[[Tensor], Tensor]) -> tuple
 
 @dataclass(frozen=True, eq=False)
 class AttentionWeights:
-    """For every query head: value (H, w, d_model), output (H, d_model, w); the norm's gain (d_model,).  Float64."""
+    """The weights of an attention sublayer, for every query head, in float64.
+
+    Shapes: value (H, w, d_model), output (H, d_model, w); the norm's gain (d_model,).
+    """
 
     value: Array
     output: Array
@@ -130,7 +135,10 @@ class AttentionWeights:
 
 @dataclass(frozen=True, eq=False)
 class FeedForwardWeights:
-    """gate (or None) and up (d_ff, d_model), down (d_model, d_ff); the norm's gain (d_model,).  Float64."""
+    """The weights of a feed-forward sublayer, in float64.
+
+    Shapes: gate (or None) and up (d_ff, d_model), down (d_model, d_ff); the norm's gain (d_model,).
+    """
 
     gate: Array | None
     up: Array
@@ -139,7 +147,7 @@ class FeedForwardWeights:
 
 
 def sublayer_weights(model: Decoder) -> list[AttentionWeights | FeedForwardWeights]:
-    """The weights that bound every sublayer's output, in order.
+    """Return the weights that bound every sublayer's output, in order.
 
     Raises ValueError where no such bound holds: unless the model's sublayers have norms, it has no biases, and softmax
     attention in which every head attends over its own layer's values and nothing is added beside them.

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """The most bytes of tensors made inside `run` that are alive at once, each storage once.
+    """Return the most bytes of tensors made inside `run` that are alive at once, each storage once.
 
     What operators use inside and free before they return is not seen.
     """

@@ -1,4 +1,4 @@
-"""What a decoder does in a forward pass, layer by layer, under any plan: looked at while it runs, then let go.
+"""Recording of a decoder's forward pass, layer by layer, under any plan; only the results are kept.
 
 All plans attend through `icl.models.attention.Core`, whose arguments are what a plan has made of queries, keys and
 values: mixes of several layers, several lists of keys and values, grouped heads, latents, gates.  So attention's
@@ -30,7 +30,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, eq=False)
 class Attended:
-    """What one layer's heads attended over and what came of it.  H heads are built, each key/value head for H / G.
+    """The input and output of one layer's attention.  H heads are built, each key/value head for H / G.
 
     layer           from 1
     query           (batch, H, T, width), rotated to their positions as keys are
@@ -62,7 +62,7 @@ class Attended:
         return self.query.shape[2]
 
     def weights(self, queries: slice = slice(None)) -> Tensor:
-        """Of these queries, over all lists: (batch, H, queries, lists * T), in float32 or better."""
+        """Return the weights of these queries over all lists: (batch, H, queries, lists * T), in float32 or better."""
         exact = torch.promote_types(self.query.dtype, torch.float32)
         key = torch.cat(self.keys, dim=2).to(exact)
         key = for_queries(key, self.query.shape[1])
@@ -72,7 +72,7 @@ class Attended:
         return weights(self.query[:, :, queries].to(exact), key, seen, bias, linear=self.linear)
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """All weights, some queries at a time: which, and theirs."""
+        """Yield all weights, some queries at a time: the slice of queries, and their weights."""
         batch, heads, tokens, _ = self.query.shape
         step = max(1, BLOCK // (batch * heads * tokens * len(self.keys)))
         for start in range(0, tokens, step):
@@ -82,7 +82,10 @@ class Attended:
 
 @dataclass(frozen=True)
 class Observed(Generic[A, S]):
-    """attention: by layer, of those that attend; states: what enters layer 1, 2, ..., and the last norm."""
+    """The results of `observed`.
+
+    attention: by layer, of those that attend; states: for the inputs of layer 1, 2, ..., and of the last norm.
+    """
 
     attention: dict[int, A]
     states: list[S]
@@ -97,11 +100,11 @@ def observed(
     attention: Callable[[Attended], A] | None = None,
     state: Callable[[Tensor], S] | None = None,
 ) -> Observed[A, S]:
-    """What two functions make of each layer in one forward pass without gradients, in the model's present mode.
+    """Apply two functions to each layer in one forward pass without gradients, in the model's present mode.
 
     inputs      as the model takes them
-    attention   asked of every layer's attention
-    state       asked of what enters every layer, and of what the last norm gets, each (batch, T, d_model)
+    attention   applied to every layer's attention
+    state       applied to the input of every layer and of the last norm, each (batch, T, d_model)
 
     Nothing but their results is kept.  A layer that stands for attention without any, the assumed copy, is left out.
     """
@@ -124,7 +127,7 @@ def observed(
 
 @contextmanager
 def reading(model: Decoder, see: Callable[[nn.Module, Tensor], None]) -> Iterator[None]:
-    """Inside, `see` is shown what every sublayer and the last norm get, (batch, T, d_model), as soon as they get it."""
+    """Call `see`, inside, with the input of every sublayer and of the last norm, (batch, T, d_model), as it comes."""
 
     def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
         see(module, args[0])
@@ -135,16 +138,16 @@ def reading(model: Decoder, see: Callable[[nn.Module, Tensor], None]) -> Iterato
 
 @contextmanager
 def writing(model: Decoder, see: Callable[[Tensor], Tensor | None]) -> Iterator[None]:
-    """Inside, `see` is shown every output, (batch, T, d_model), the embedding first; what it returns takes its place.
+    """Call `see`, inside, with every output, (batch, T, d_model), the embedding first; its result replaces the output.
 
-    They are caught behind `model.dropout`, through which they all go.
+    Outputs are caught behind `model.dropout`, through which they all go.
     """
     with removed_after([model.dropout.register_forward_hook(lambda _module, _args, out: see(out))]):
         yield
 
 
 def in_graph(outputs: list[Tensor]) -> Callable[[Tensor], Tensor]:
-    """For `writing`: collects outputs, all of which require gradients.
+    """Return a function for `writing` that collects outputs, all of which require gradients.
 
     An embedding that nothing trains is no part of the graph, and neither is what is read of it alone.
     """
@@ -158,7 +161,7 @@ def in_graph(outputs: list[Tensor]) -> Callable[[Tensor], Tensor]:
 
 @contextmanager
 def attending(model: Decoder, see: Callable[[Attended], None]) -> Iterator[None]:
-    """Inside, `see` is shown every layer's attention as soon as it has attended."""
+    """Call `see`, inside, with every layer's attention as soon as it has attended."""
     hooks: list[RemovableHandle] = []
     for n, layer in enumerate(model.layers, 1):
         parts, watch = dict(layer.get_submodule("attention").named_modules()), _Watch(n, see)

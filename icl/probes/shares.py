@@ -1,4 +1,4 @@
-"""What every read is made of: the coefficients of the outputs before it, under any depth rule, and their shares of it.
+"""The composition of every read: coefficients of earlier outputs, under any depth rule, and their shares.
 
 Outputs and reads are counted as in `icl.probes.magnitude`.  Read l is h_l = sum_{i <= l} A_li v_i:
     residual stream     A_li = 1; of a chain only A_ll is
@@ -26,7 +26,7 @@ from theory.plans.plan import DepthAttention
 
 @dataclass(frozen=True)
 class Shares:
-    """By read; of a read that has l + 1 outputs, l + 1 numbers, where there is one for each.  Without units.
+    """The shares of outputs in every read, without units; a read of l + 1 outputs has l + 1 numbers where each has one.
 
     coefficient     |A_li| / sum_j |A_lj|, mean over tokens, and heads over depth
     least, most     of that, the least and the largest
@@ -50,9 +50,9 @@ class Shares:
 
 
 def shares(model: Decoder, inputs: Tensor) -> Shares:
-    """Of one forward pass without gradients, in the model's present mode; its hooks stay as they were.
+    """Return the shares in one forward pass without gradients, in the model's present mode.
 
-    inputs: as the model takes them.
+    The model's hooks stay as they were.  inputs: as the model takes them.
     """
     with torch.no_grad():
         reads, outputs = recorded(model, inputs)
@@ -65,7 +65,7 @@ def shares(model: Decoder, inputs: Tensor) -> Shares:
 
 
 def recorded(model: Decoder, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """All reads and all outputs of a forward pass, each (batch, T, d_model), the embedding the first output."""
+    """Return all reads and outputs of a forward pass, each (batch, T, d_model), the embedding the first output."""
     reads: list[Tensor] = []
     outputs: list[Tensor] = []
     with reading(model, lambda _, read: reads.append(read)), writing(model, outputs.append):
@@ -74,7 +74,7 @@ def recorded(model: Decoder, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]
 
 
 def coefficients(model: Decoder, outputs: Sequence[Tensor]) -> list[Tensor]:
-    """A_l0, ..., A_ll of every read: (l + 1, batch or 1, T or 1, heads over depth).
+    """Return A_l0, ..., A_ll of every read: (l + 1, batch or 1, T or 1, heads over depth).
 
     outputs (batch, T, d_model) each, the embedding first; in float64, as should be the outputs for weights of theirs.
     """
@@ -89,7 +89,7 @@ def coefficients(model: Decoder, outputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _states(rule: DepthRule, outputs: Sequence[Tensor] | Tensor) -> Iterator[tuple[int, Any]]:
-    """Every read's number and the state that it is made of."""
+    """Yield every read's number and the state from which it is made."""
     state = rule.start(outputs[0])
     yield 0, state
     for i, out in enumerate(outputs[1:]):
@@ -98,7 +98,7 @@ def _states(rule: DepthRule, outputs: Sequence[Tensor] | Tensor) -> Iterator[tup
 
 
 def _spread(weights: Tensor, sources: Sequence[range]) -> Tensor:
-    """From sources to the outputs in them; an output in none has the coefficient 0."""
+    """Spread weights from sources to the outputs in them; an output in none has the coefficient 0."""
     rows = weights.new_zeros(sources[-1].stop, *weights.shape[1:])
     for source, weight in zip(sources, weights, strict=True):
         rows[source.start : source.stop] = weight

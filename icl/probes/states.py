@@ -1,4 +1,4 @@
-"""What a layer's input is like: how large, how similar from token to token.
+"""Measures of a layer's input: its size, and its similarity from token to token.
 
 Each function takes states, (batch, T, d_model), as `icl.probes.recording.observed` shows them to `state`.
 """
@@ -12,12 +12,12 @@ from theory.errors import BadInput
 
 
 def state_norms(states: Tensor) -> Tensor:
-    """||h|| of every token, in float64: (batch, T)."""
+    """Return ||h|| of every token, in float64: (batch, T)."""
     return torch.linalg.vector_norm(states, dim=-1, dtype=torch.float64)
 
 
 def token_similarity(states: Tensor) -> Tensor:
-    """The mean cosine of two different tokens' states: (batch,).  ResFormer, appendix A.1, Eqn. (13).
+    """Return the mean cosine of two different tokens' states: (batch,).  ResFormer, appendix A.1, Eqn. (13).
 
     (|sum_i u_i|^2 - T) / (T (T - 1)), u_i = h_i / |h_i|, in time T d.  Raises BadInput for fewer than two tokens, and
     for a state of length zero.

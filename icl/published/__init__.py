@@ -1,1 +1,1 @@
-"""Weights of models that others know: read into a decoder, and written so that theirs read them."""
+"""Published weights, read into a decoder, and decoders written in formats that other libraries read."""

@@ -1,4 +1,4 @@
-"""Folders of safetensors: which files hold the weights, whether they hold just those that belong, and their content."""
+"""Folders of safetensors: the files that hold the weights, the check that they hold just those, and their content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Called = Callable[[str], str | None]  # a tensor's name in the layout; None for 
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files that hold a folder's weights, in order.  Raises BadInput if some are not there."""
+    """Return the files that hold a folder's weights, in order.  Raises BadInput if some are missing."""
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
     path = folder / INDEX
@@ -40,7 +40,7 @@ def weight_files(folder: Path) -> list[Path]:
 def check_tensors(
     files: list[Path], shapes: Mapping[str, tuple[int, ...]], called: Called, *, optional: Collection[str]
 ) -> None:
-    """Raises BadInput unless the files hold tensors of just these names and shapes, each once."""
+    """Raise BadInput unless the files hold tensors of just these names and shapes, each once."""
     there: dict[str, Path] = {}
     for path in files:
         with _opened(path) as file:
@@ -63,7 +63,7 @@ def check_tensors(
 
 
 def count_tensors(files: list[Path]) -> int:
-    """In all files together."""
+    """Return the number of tensors in all files together."""
     count = 0
     for path in files:
         with _opened(path) as file:
@@ -72,7 +72,7 @@ def count_tensors(files: list[Path]) -> int:
 
 
 def tensors(path: Path, called: Called) -> Iterator[tuple[str, Tensor]]:
-    """Those of a file, one at a time, under their names in the layout."""
+    """Yield the tensors of a file, one at a time, under their names in the layout."""
     with _opened(path) as file:
         for own in file.keys():  # noqa: SIM118 - not a mapping
             if (name := called(own)) is not None:

@@ -105,6 +105,6 @@ class GPT2:
 
 
 def _dropout(config: Config) -> float:
-    """The decoder has one dropout, which only training uses: none where the model's differ."""
+    """Return the decoder's one dropout, which only training uses: none where the model's dropouts differ."""
     first, *others = (config.get(name, 0.1) for name in DROPOUTS)
     return first if all(other == first for other in others) else 0.0

@@ -23,7 +23,7 @@ PAPERS: dict[str, tuple[Kind, str]] = {
 
 
 def as_published(config: Architecture) -> tuple[Kind, Mapping[str, Any]] | None:
-    """The kind of transformers' models that has one of these sizes, and its config.json; None if none has."""
+    """Return the kind of transformers' models with these sizes, and its config.json; None if there is none."""
     for kind in OF_TRANSFORMERS:
         written = kind.config(config)
         if written is not None:

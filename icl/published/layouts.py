@@ -1,4 +1,4 @@
-"""The kinds of models that others publish: what their config.json says, and where each tensor belongs.
+"""The kinds of published models: the meaning of their config.json, and the place of each tensor.
 
 A kind is a family of transformers' architectures.  Its *layout* names, for every tensor of theirs, the parameters of
 the decoder that it holds, one above the other along its first dimension; GPT-2 keeps its matrices transposed.  What a
@@ -23,7 +23,7 @@ VARIANT = "crosslayer_variant"  # a field of ours in config.json: what the weigh
 
 @dataclass(frozen=True)
 class Held:
-    """What one tensor holds: parameters of the decoder, in order.
+    """The decoder's parameters that one tensor holds, in order.
 
     transposed  each as inputs by outputs
     neighbours  the width of a head, of queries and keys whose rotary pairs are (2 i, 2 i + 1) there; 0: as here
@@ -44,17 +44,17 @@ class Kind(Protocol):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """What config.json calls it: `model_type`."""
+        """The names of the kind in config.json: `model_type`."""
         ...
 
     @property
     def variant(self) -> str:
-        """What its weights are of, unless it is said."""
+        """The variant of its weights, unless another is given."""
         ...
 
     @property
     def words(self) -> str:
-        """What models of this kind have in common."""
+        """The common features of models of this kind."""
         ...
 
     @property
@@ -63,28 +63,31 @@ class Kind(Protocol):
         ...
 
     def unknown(self, config: Config) -> Iterator[str]:
-        """What of a config the decoder cannot express, a line each."""
+        """Yield what the decoder cannot express of a config, one item per line."""
         ...
 
     def architecture(self, config: Config) -> Architecture:
-        """Raises KeyError, TypeError or ValueError for a config that describes no model."""
+        """Return the architecture that a config describes.
+
+        Raises KeyError, TypeError or ValueError for a config that describes no model.
+        """
         ...
 
     def config(self, architecture: Architecture) -> dict[str, Any] | None:
-        """As their code reads it; None for a model that is not of this kind."""
+        """Return the config as transformers reads it; None for a model that is not of this kind."""
         ...
 
     def layout(self, architecture: Architecture) -> Layout:
-        """Of every tensor that a model of these sizes may have."""
+        """Return the layout of every tensor that a model of these sizes may have."""
         ...
 
     def called(self, name: str) -> str | None:
-        """The layout's name of a tensor in a folder; None for what follows from config.json."""
+        """Return the layout's name of a tensor in a folder; None for what follows from config.json."""
         ...
 
 
 def fitted(layout: Layout, parameters: Mapping[str, tuple[int, ...]]) -> Layout:
-    """Without what a model does not have.  Raises BadInput for a parameter that has no place."""
+    """Return the layout without what a model does not have.  Raises BadInput for a parameter that has no place."""
     found = {
         name: replace(held, parameters=there)
         for name, held in layout.items()
@@ -98,21 +101,21 @@ def fitted(layout: Layout, parameters: Mapping[str, tuple[int, ...]]) -> Layout:
 
 
 def shape(held: Held, parameters: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Of a tensor that holds these."""
+    """Return the shape of a tensor that holds these parameters."""
     first, *rest = (parameters[name] for name in held.parameters)
     joined = (first[0] + sum(other[0] for other in rest), *first[1:])
     return (1, *joined) if held.row else joined[::-1] if held.transposed else joined
 
 
 def taken(held: Held, tensor: Tensor, sizes: Mapping[str, int]) -> dict[str, Tensor]:
-    """The parameters that a tensor holds; sizes: of their first dimensions."""
+    """Return the parameters that a tensor holds; sizes: of their first dimensions."""
     rows = tensor[0] if held.row else tensor.T if held.transposed else tensor
     parts = dict(zip(held.parameters, rows.split([sizes[x] for x in held.parameters]), strict=True))
     return {name: _in_halves(name, held, part).contiguous() for name, part in parts.items()}
 
 
 def joined(held: Held, parameters: Mapping[str, Tensor]) -> Tensor:
-    """The tensor that holds these: what `taken` undoes."""
+    """Return the tensor that holds these parameters; the inverse of `taken`."""
     whole = torch.cat([_in_neighbours(name, held, parameters[name]) for name in held.parameters])
     return (whole[None] if held.row else whole.T if held.transposed else whole).contiguous()
 
@@ -134,14 +137,17 @@ def _in_neighbours(name: str, held: Held, part: Tensor) -> Tensor:
 
 
 def vocabulary(architecture: Architecture) -> Tokens | None:
-    """The stem of a model that a published one could be: causal, softmax, nothing but what plans vary."""
+    """Return the stem of a model that could be a published one: causal, softmax, nothing but what plans vary."""
     a, stem = architecture, architecture.stem
     plain = (a.mask, a.score, a.normed, a.copy_rank, a.latent) == ("causal", "softmax", "all", None, None)
     return stem if plain and isinstance(stem, Tokens) else None
 
 
 def per_layer(architecture: Architecture, names: Mapping[str, Held], theirs: str) -> Layout:
-    """Of every layer; theirs: what their names begin with, with a place for the layer's number from 0."""
+    """Return the layout of every layer.
+
+    theirs: the beginning of their names, with a place for the layer's number from 0.
+    """
     return {
         f"{theirs.format(n)}.{name}": replace(held, parameters=tuple(f"layers.{n}.{x}" for x in held.parameters))
         for n in range(architecture.n_layers)

@@ -156,14 +156,17 @@ class Llama:
 
 
 def _rotary(config: Config) -> list[Mapping[str, Any]]:
-    """What says how positions are turned: rope_parameters since version 5 of transformers, two fields before."""
+    """Return the parts of a config that say how positions are turned.
+
+    They are in rope_parameters since version 5 of transformers, in two fields before.
+    """
     parts = [config.get(name) or {} for name in ("rope_parameters", "rope_scaling")]
     fields = {name: config[name] for name in ("rope_theta", "partial_rotary_factor") if name in config}
     return [*(part if isinstance(part, dict) else {"rope_type": part} for part in parts), fields]
 
 
 def _windowed(config: Config) -> list[bool]:
-    """Which layers have a window; nothing where none has."""
+    """Return, by layer, whether it has a window; nothing where none has."""
     kind = config["model_type"]
     said = config.get("sliding_window", WINDOW) is not None and config.get("use_sliding_window", kind == "mistral")
     if kind == "llama" or not said:

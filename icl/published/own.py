@@ -41,7 +41,7 @@ def save(
     texts: Mapping[str, str] | None = None,
     shard: int = SHARD,
 ) -> None:
-    """Write it into a new folder, whole or not at all; arguments as of `icl.published.writing.save`.
+    """Write the model into a new folder, whole or not at all; arguments as in `icl.published.writing.save`.
 
     Raises BadInput for a folder that is there already, and for a model that reads no tokens.
     """
@@ -72,5 +72,8 @@ def layout(parameters: Iterable[str]) -> Layout:
 
 
 def described(config: Mapping[str, Any]) -> tuple[Architecture, Plan]:
-    """Of such a folder's config.json.  Raises BadInput, KeyError, TypeError or ValueError for anything else."""
+    """Return the architecture and plan in such a folder's config.json.
+
+    Raises BadInput, KeyError, TypeError or ValueError for anything else.
+    """
     return architecture_of(config["architecture"]), from_json(config["plan"])

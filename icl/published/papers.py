@@ -36,7 +36,7 @@ def save(
     texts: Mapping[str, str] | None = None,
     shard: int = SHARD,
 ) -> None:
-    """Write it into a new folder, whole or not at all; arguments as of `icl.published.writing.save`.
+    """Write the model into a new folder, whole or not at all; arguments as in `icl.published.writing.save`.
 
     layout  a name of `icl.published.kinds.PAPERS`
 
@@ -48,7 +48,7 @@ def save(
 
 
 def in_paper_s(model: Decoder, layout: str, dtype: torch.dtype) -> tuple[Mapping[str, Any], dict[str, Tensor]]:
-    """config.json and tensors.  Raises BadInput for a plan or for sizes that the layout cannot say."""
+    """Return config.json and tensors.  Raises BadInput for a plan or sizes that the layout cannot express."""
     if layout not in PAPERS:
         raise BadInput(unknown("layout", layout, PAPERS))
     kind, variant = PAPERS[layout]
@@ -78,5 +78,5 @@ def _problems(model: Decoder, kind: Kind, variant: str) -> Iterator[str]:
 
 
 def _in_full(sizes: Architecture) -> Architecture:
-    """With what zeros stand for."""
+    """Return the sizes with the values for which zeros stand."""
     return replace(sizes, n_kv_heads=sizes.kv_heads, head_dim=sizes.width)

@@ -28,7 +28,7 @@ from theory.plans.plan import Plan
 
 
 def is_published(folder: Path) -> bool:
-    """Whether a folder's config.json says of which type its model is, as a training's does not."""
+    """Return whether a folder's config.json gives a model type, as a training's does not."""
     try:
         config = json.loads((folder / CONFIG).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -38,10 +38,10 @@ def is_published(folder: Path) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """What config.json says, and how tensors are called.
+    """The content of config.json, and the names of tensors.
 
-    plan      where the folder says it itself
-    variant   what the weights are of unless it is said
+    plan      the plan, if the folder itself gives it
+    variant   the variant of the weights, unless another is given
     """
 
     architecture: Architecture
@@ -53,15 +53,15 @@ class _Described:
 
 
 def architecture(folder: Path | str) -> Architecture:
-    """What a folder's config.json describes.
+    """Return the architecture that a folder's config.json describes.
 
-    Raises BadInput, in one line, for what is not there, makes no sense, or cannot be expressed.
+    Raises BadInput, in one line, for a config that is missing, makes no sense, or cannot be expressed.
     """
     return _described(folder).architecture
 
 
 def plan(folder: Path | str, variant: str | Plan | None = None) -> Plan:
-    """What the weights of a folder are of: what it says itself, or `variant`, by default that of its kind.
+    """Return the plan of a folder's weights: its own, or `variant`, by default that of its kind.
 
     Raises BadInput as `load`.
     """
@@ -115,12 +115,12 @@ def _of_own(config: Config) -> _Described:
 
 
 def check(folder: Path, variant: str | Plan | None = None) -> None:
-    """Raises BadInput, as `load` does, for a folder whose tensors are not the variant's.  Reads no numbers."""
+    """Raise BadInput, as `load` does, for a folder whose tensors are not the variant's.  Reads no numbers."""
     _laid_out(folder, variant)
 
 
 def _laid_out(folder: Path, variant: str | Plan | None) -> tuple[Decoder, _Described, Layout]:
-    """A decoder without weights, and where they lie."""
+    """Return a decoder without weights, and where they lie."""
     found = _described(folder)
     layers, held = found.architecture.n_layers, count_tensors(weight_files(folder))
     if layers > held:  # before a plan is made for them
@@ -146,9 +146,9 @@ def load(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Decoder:
-    """The decoder of a folder, ready to be asked.
+    """Return the decoder of a folder, in evaluation mode.
 
-    variant   what the weights are of, by name or as a plan; by default what the folder says, or its kind's
+    variant   the variant of the weights, by name or as a plan; by default the folder's own, or its kind's
     dtype     float32 or better
 
     Raises BadInput, in one line, for a folder that is not whole, or whose tensors are not, one for one, the variant's.

@@ -31,7 +31,7 @@ QKV = {"q_proj": "query", "k_proj": "key", "v_proj": "value"}
 
 
 class Testbed:
-    """What both have in common."""
+    """The common part of both kinds."""
 
     types: tuple[str, ...] = ()
     variant = "vanilla"

@@ -1,4 +1,4 @@
-"""Decoders under any plan, as transformers takes models: what the module beside exported weights asks for.
+"""Decoders under any plan as models of transformers, which the module beside exported weights imports.
 
 Such a folder says in config.json what the architecture and the plan are, and its modeling_crosslayer.py imports this
 module; so transformers' AutoModelForCausalLM, told to trust remote code, runs the decoder of this package, which must
@@ -50,7 +50,10 @@ LEAST = llama(d_model=2, n_heads=1, n_layers=1, d_ff=1, vocab=1, context=1)
 
 
 class CrosslayerConfig(PretrainedConfig):
-    """architecture, plan: as `icl.published.own` writes them; without, the least model, as transformers asks for."""
+    """The configuration of a decoder.
+
+    architecture, plan: as `icl.published.own` writes them; without, the least model, as transformers asks for.
+    """
 
     model_type = TYPE
 
@@ -76,7 +79,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: nn.Module) -> None:
-        """The decoder has initial weights of its own."""
+        """Do nothing, as the decoder has initial weights of its own."""
 
     def get_input_embeddings(self) -> nn.Module:
         return self.decoder.get_submodule("stem.embedding")

@@ -30,7 +30,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def is_plain(model: Decoder) -> bool:
-    """Whether transformers reads it without help: a vanilla model of a kind that it knows."""
+    """Return whether transformers reads the model without help: a vanilla model of a kind that it knows."""
     plain = resolve("vanilla", model.config.shape)
     return model.plan == plain and as_published(model.config) is not None
 
@@ -44,7 +44,7 @@ def save(
     texts: Mapping[str, str] | None = None,
     shard: int = SHARD,
 ) -> None:
-    """Write it into a new folder, whole or not at all.
+    """Write the model into a new folder, whole or not at all.
 
     dtype   of the weights: float32, bfloat16 or float16, to which they are rounded
     beside  files that are copied into it, such as tokenizer.json; texts: files of this content
@@ -59,14 +59,14 @@ def save(
 
 
 def dtype_called(name: str) -> torch.dtype:
-    """Raises BadInput for one that weights are not written as."""
+    """Return the dtype of this name.  Raises BadInput for one in which weights are not written."""
     if name not in DTYPES:
         raise BadInput(f"weights are written as {', '.join(DTYPES)}, not {name!r}")
     return DTYPES[name]
 
 
 def in_theirs(model: Decoder, dtype: torch.dtype) -> tuple[Mapping[str, Any], dict[str, Tensor]]:
-    """What transformers' config.json and tensors are for the model.  Raises BadInput for one that it does not know."""
+    """Return transformers' config.json and tensors for the model.  Raises BadInput for one that it does not know."""
     found = as_published(model.config)
     if found is None or not is_plain(model):
         raise BadInput("only a vanilla model of LLaMA's or GPT-2's kind is one that transformers knows")
@@ -109,8 +109,10 @@ def write_folder(
     beside: Iterable[Path] = (),
     shard: int = SHARD,
 ) -> None:
-    """config.json, the tensors in as many files as they need, and other files; under a temporary name until it is
-    whole.  Raises BadInput for a folder that is there already."""
+    """Write config.json, the tensors in as many files as they need, and other files.
+
+    They have a temporary name until all is whole.  Raises BadInput for a folder that exists already.
+    """
     if folder.exists():
         raise BadInput(f"{folder} is there already; nothing is written over")
     with new_folder(folder) as part:

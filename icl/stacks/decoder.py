@@ -1,4 +1,4 @@
-"""A stack: many decoders of one shape as one matrix of weights, a row a decoder."""
+"""A stack: many decoders of one shape as one matrix of weights, one row per decoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Losses = Callable[..., Tensor]
 
 
 def misfit(config: Architecture, of: Plan) -> str | None:
-    """Why a decoder cannot stand in a stack, in a line; None if it can."""
+    """Return why a decoder cannot stand in a stack, in a line; None if it can."""
     if not isinstance(config.stem, Vectors):
         return "a stack reads vectors, not tokens or images"
     if config.latent is not None or config.copy_rank is not None:
@@ -45,12 +45,12 @@ def misfit(config: Architecture, of: Plan) -> str | None:
 
 
 def common(of: Plan) -> tuple[object, ...]:
-    """What the plans of one stack have in common."""
+    """Return the parts that the plans of one stack have in common."""
     return of.shape, of.depth, of.feed_forward, of.output_projection
 
 
 class StackedDecoder:
-    """The given decoders, whose weights are copied into `flat`: (rows, numbers a decoder).
+    """The given decoders, whose weights are copied into `flat`: (rows, numbers per decoder).
 
     Every decoder has a place for every projection of every head, whether its plan builds it or not; what it does not
     build is zero, has no effect and gets no gradient.  A single decoder stands there twice: a compiler takes a size of
@@ -103,13 +103,13 @@ class StackedDecoder:
         self.flat[:, place] = share
 
     def weights(self, i: int, flat: Tensor | None = None) -> dict[str, Tensor]:
-        """The parameters of decoder i by name, as its own `named_parameters`, or what `flat` has in their place."""
+        """Return the parameters of decoder i by name, as its own `named_parameters`; `flat` may replace the stack's."""
         row = (self.flat if flat is None else flat)[i]
         return {name: row[place].view(shape) for name, (place, shape) in self._places[self.plans[i]].items()}
 
     @torch.no_grad()
     def copied(self, i: int, model: Decoder) -> Decoder:
-        """A copy of the model that was given as decoder i, with its weights as they are now."""
+        """Return a copy of the model that was given as decoder i, with its weights as they are now."""
         copy, weights = deepcopy(model), self.weights(i)
         for name, parameter in copy.named_parameters():
             parameter.copy_(weights[name])
@@ -117,13 +117,13 @@ class StackedDecoder:
 
     @property
     def decayed(self) -> Tensor:
-        """Which numbers of a row weight decay applies to, as 1, and to which not, as 0."""
+        """The mask of weight decay: 1 for the numbers of a row to which it applies, 0 for others."""
         of = {name: is_decayed(name, nn.Parameter(torch.empty(shape))) for name, shape in self.shapes.items()}
         parts = [torch.full((math.prod(shape),), float(of[name])) for name, shape in self.shapes.items()]
         return torch.cat(parts).to(self.flat)
 
     def chunks(self, batch: int) -> list[slice]:
-        """Rows to be computed together, two or more, for prompts of which there are so many."""
+        """Return slices of rows to compute together, two rows or more, for `batch` prompts."""
         config = self.structure.config
         numbers = self.flat.shape[1] + config.n_heads * config.context**2 * batch
         count = max(
@@ -143,7 +143,7 @@ class StackedDecoder:
         *,
         nats: bool = False,
     ) -> Tensor:
-        """Squared errors, summed over the d numbers that are scored, or cross-entropy: (rows, tokens read, B).
+        """Return squared errors, summed over the d scored numbers, or cross-entropy: (rows, tokens read, B).
 
         rows     of which decoders these are the weights `flat`
         inputs   (rows, width, T, B); targets: (rows, d, tokens read, B)
@@ -166,7 +166,7 @@ class StackedDecoder:
         )
 
     def compiled(self, read: slice, slot: slice = EVERY, *, nats: bool = False) -> Losses:
-        """`losses` by torch.compile, for any number of rows; as it is where there is no compiler.
+        """Return `losses` by torch.compile, for any number of rows; uncompiled where there is no compiler.
 
         It is compiled when it is first called.
         """
@@ -188,7 +188,7 @@ class StackedDecoder:
 
 
 def can_compile(device: torch.device) -> bool:
-    """Whether torch.compile finds what it needs."""
+    """Return whether torch.compile finds what it needs."""
     return device.type == "cuda" or any(map(shutil.which, ("c++", "g++", "clang++", "cl")))
 
 
@@ -214,7 +214,7 @@ def _losses(
 
 
 def _shapes(model: Decoder, learnt: int) -> dict[str, torch.Size]:
-    """Of the parameters that any decoder of the stack may have, all heads built."""
+    """Return the shapes of the parameters that any decoder of the stack may have, all heads built."""
     every = plan(
         model.plan.shape,
         depth=model.plan.depth,
@@ -226,7 +226,7 @@ def _shapes(model: Decoder, learnt: int) -> dict[str, torch.Size]:
 
 
 def _places(model: Decoder, shapes: dict[str, torch.Size]) -> dict[str, tuple[Tensor, torch.Size]]:
-    """Of each of a decoder's parameters, where in a row it stands, and its shape."""
+    """Return, for each of a decoder's parameters, its places in a row, and its shape."""
     starts, start = {}, 0
     for name, shape in shapes.items():
         starts[name] = start

@@ -1,4 +1,4 @@
-"""What a stack is trained on: the prompts of many streams, drawn together, with the batch last."""
+"""The training data of a stack: the prompts of many streams, drawn together, with the batch last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from icl.training.objectives import Batch, Task
 
 @runtime_checkable
 class StackTask(Task, Protocol):
-    """Vectors in, and the loss of some numbers of some tokens' answers.
+    """A task for stacks: vectors in, and the loss of some numbers of some tokens' answers.
 
     read  the tokens whose answers count; a batch's last targets are theirs
     slot  which numbers of such an answer are scored
@@ -30,7 +30,7 @@ class StackTask(Task, Protocol):
     def nats(self) -> bool: ...
 
     def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
-        """`batch` of every seed, to rounding, with a dimension of as many in front."""
+        """Return `batch` of every seed, to rounding, stacked along a new first dimension."""
         ...
 
 
@@ -44,11 +44,11 @@ class Feed:
         self.read, self.slot, self.nats = task.read, task.slot, task.nats
 
     def batches(self, step: int, size: int) -> tuple[Tensor, Tensor]:
-        """Of every stream: inputs (streams, width, T, B), targets (streams, d, tokens read, B)."""
+        """Return every stream's inputs (streams, width, T, B) and targets (streams, d, tokens read, B)."""
         return self.laid(self.task.batches(self.streams, step, size))
 
     def laid(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The batch last: (..., B, T, width) as (..., width, T, B), targets as (..., d, tokens read, B)."""
+        """Move the batch last: (..., B, T, width) to (..., width, T, B), targets to (..., d, tokens read, B)."""
         count = len(range(self.task.tokens)[self.read])
         parts = (batch.inputs, batch.targets[..., -count:, :])
         inputs, targets = (x.to(self.like).transpose(-3, -1).contiguous() for x in parts)

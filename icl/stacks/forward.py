@@ -1,6 +1,6 @@
-"""What a stack of decoders computes: `icl.models.decoder` once more, for all of them at a time, with the batch last.
+"""The forward pass of a stack of decoders: `icl.models.decoder` for all of them at a time, with the batch last.
 
-Tensors are (S, width, T, B): decoders, numbers a token, tokens, sequences.  Everything but the matrix products then
+Tensors are (S, width, T, B): decoders, numbers per token, tokens, sequences.  Everything but the matrix products then
 runs over contiguous batches, which is what makes a stack fast: at widths of 2 to 32 a layer's own arithmetic is less
 than what a call costs.  Scores of heads of a few numbers, over prompts of some ten tokens, are products and sums of
 batches too, not matrix products, and a compiler makes one loop of them.
@@ -34,7 +34,7 @@ Turned = Literal["softmax", "norms", "feed-forward"]  # what `icl.stacks.trainin
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """What all decoders of a stack have in common."""
+    """The structure that all decoders of a stack have in common."""
 
     config: Architecture
     depth: Depth
@@ -44,7 +44,7 @@ class Structure:
 
 
 def answers(structure: Structure, weights: Parameters, mixes: Sequence[Tensor], inputs: Tensor, read: slice) -> Tensor:
-    """`Decoder.forward`: inputs (S, d, T, B) -> what is answered at the tokens `read`, (S, d, tokens read, B).
+    """Compute `Decoder.forward`: inputs (S, d, T, B) -> answers at the tokens `read`, (S, d, tokens read, B).
 
     After the last layer's keys and values no token looks at another one, so the rest is computed at those alone.
     """
@@ -73,18 +73,18 @@ def answers(structure: Structure, weights: Parameters, mixes: Sequence[Tensor], 
 
 
 def turned_name(ingredient: Turned) -> str:
-    """Return the name under which a stack holds, of every decoder, how far an ingredient is turned on."""
+    """Return the name under which a stack holds, for every decoder, the share to which an ingredient is turned on."""
     return f"turned.{ingredient}"
 
 
 def turned(weights: Parameters, ingredient: Turned) -> Tensor | None:
-    """Return how far an ingredient is turned on, from 0 to 1: (S, 1, 1, 1); None where it is on altogether."""
+    """Return the share to which an ingredient is turned on, from 0 to 1: (S, 1, 1, 1); None where it is fully on."""
     share = weights.get(turned_name(ingredient))
     return None if share is None else share[:, :, None, None].detach()
 
 
 def linear(x: Tensor, weights: Parameters, name: str) -> Tensor:
-    """A linear map: (S, in, T, B) -> (S, out, T, B); x itself where there are no weights of that name."""
+    """Apply a linear map: (S, in, T, B) -> (S, out, T, B); return x itself where there are no weights of that name."""
     if f"{name}.weight" not in weights:
         return x
     decoders, _, *rest = x.shape
@@ -94,7 +94,7 @@ def linear(x: Tensor, weights: Parameters, name: str) -> Tensor:
 
 
 def norm(config: Architecture, x: Tensor, weights: Parameters, name: str) -> Tensor:
-    """`icl.models.frame.norm`; x itself where there are no weights of that name."""
+    """Compute `icl.models.frame.norm`; x itself where there are no weights of that name."""
     if f"{name}.weight" not in weights:
         return x
     given, share = x, turned(weights, "norms")
@@ -107,7 +107,7 @@ def norm(config: Architecture, x: Tensor, weights: Parameters, name: str) -> Ten
 
 
 def feed_forward(config: Architecture, weights: Parameters, n: int, x: Tensor) -> Tensor:
-    """`FeedForward`, of layer n."""
+    """Compute `FeedForward` of layer n."""
     name = f"layers.{n - 1}.feed_forward"
     x = norm(config, x, weights, name=f"{name}.norm")
     up = linear(x, weights, f"{name}.up")
@@ -129,7 +129,7 @@ def attention(
     bank: dict[tuple[Kind, int], Tensor],
     seen: slice,
 ) -> Tensor:
-    """`Attention`, of layer n, at the tokens `seen`; the bank gets this layer's entries."""
+    """Compute `Attention` of layer n at the tokens `seen`; the bank gets this layer's entries."""
     config, name = structure.config, f"layers.{n - 1}.attention"
     heads = (x.shape[0], config.n_heads, config.width)
     x = norm(config, x, weights, name=f"{name}.norm")
@@ -167,7 +167,7 @@ def attention(
 
 
 def rotated(config: Architecture, x: Tensor, seen: slice) -> Tensor:
-    """`Rotation`: (S, H, width, T, B), at the positions `seen`."""
+    """Compute `Rotation`: (S, H, width, T, B), at the positions `seen`."""
     places = torch.arange(seen.start, seen.stop, seen.step or 1, device=x.device)
     rotation = Rotation(places, config.width, config.rope_theta, stretched=config.rope_stretched)
     cos, sin = (table.to(x.dtype)[0].mT[..., None] for table in (rotation.cos, rotation.sin))
@@ -184,9 +184,9 @@ def attend(
     seen: slice,
     share: Tensor | None = None,
 ) -> Tensor:
-    """`icl.models.attention.attend`: query (S, H, width, tokens seen, B), the others (S, H, width, T, B), bias
-    (S, H, context, context) -> as the query.
+    """Compute `icl.models.attention.attend`.
 
+    query (S, H, width, tokens seen, B), the others (S, H, width, T, B), bias (S, H, context, context) -> as the query.
     share: of softmax scores; the rest are linear ones (None: as the architecture has it).
     """
     length = key.shape[3]
@@ -213,7 +213,7 @@ def attend(
 
 
 def depth_read(structure: Structure, weights: Parameters, step: int, state: State) -> Tensor:
-    """`ResidualDepth.read` and its kin."""
+    """Compute `ResidualDepth.read` and its kin."""
     rule = structure.depth
     if not isinstance(rule, DepthAttention):
         return state[-1]
@@ -226,7 +226,7 @@ def depth_read(structure: Structure, weights: Parameters, step: int, state: Stat
 
 
 def _logits(structure: Structure, rule: DepthAttention, weights: Parameters, step: int, state: State) -> list[Tensor]:
-    """`AttentionDepth._logits`."""
+    """Compute `AttentionDepth._logits`."""
     if rule.query == "static":
         return [logit[:, :, None, None] for logit in weights[f"depth.logits.{step}"].unbind(2)]
     eps = structure.config.norm_eps
@@ -245,7 +245,7 @@ def _logits(structure: Structure, rule: DepthAttention, weights: Parameters, ste
 
 
 def depth_write(structure: Structure, weights: Parameters, step: int, state: State, out: Tensor) -> State:
-    """`ResidualDepth.write` and its kin."""
+    """Compute `ResidualDepth.write` and its kin."""
     match structure.depth:
         case Chain():
             return (out,)

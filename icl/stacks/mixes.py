@@ -1,4 +1,4 @@
-"""Plans as numbers: what the heads of every decoder of a stack read, as coefficients of projections.
+"""Plans as numbers: the coefficients of projections that the heads of every decoder of a stack read.
 
 A plan gives each head sums of the projections' outputs.  Decoders of one shape then differ in numbers alone, so that
 vanilla, ResFormer and SkipV1Former stand in one stack.  A head that a plan leaves out reads nothing.
@@ -22,7 +22,7 @@ KINDS: dict[Role, Kind] = {"query": "q", "keys": "k", "values": "v", "beside": "
 
 @dataclass(frozen=True)
 class Term:
-    """What heads read of one layer's projection.
+    """The numbers with which heads read one layer's projection.
 
     how   "own": each head its own head's, once; "scaled": the same, times numbers (S, H); "mixed": any heads', by
           matrices (S, H, H), from reading head to head read
@@ -83,7 +83,7 @@ class Mixes:
 
 
 def numbers(fixed: Sequence[Tensor], placed: Sequence[Tensor | None], weights: Tensor) -> list[Tensor]:
-    """The coefficients of every slot; weights: (S, K), the learned ones."""
+    """Return the coefficients of every slot; weights: (S, K), the learned ones."""
     return [
         f if p is None else f + (weights.view(*weights.shape, *[1] * (p.dim() - 2)) * p).sum(1)
         for f, p in zip(fixed, placed, strict=True)

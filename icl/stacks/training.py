@@ -77,9 +77,10 @@ class Logged:
 
 
 def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
-    """Trainings that differ in length, the shortest first: what they share is trained once, up to a line of their logs.
+    """Return the stretches of trainings that differ in length, the shortest first.
 
-    Raises BadInput if one is not longer than the one before, or their rates do not agree until the shorter one's falls.
+    What they share is trained once, up to a line of their logs.  Raises BadInput if one is not longer than the one
+    before, or their rates do not agree until the shorter one's falls.
     """
     found, trunk = [], 0
     for i, (recipe, longer) in enumerate(pairwise(recipes)):
@@ -101,7 +102,7 @@ def _leaves(recipe: Recipe, longer: Recipe) -> int:
 
 
 class AdamW:
-    """AdamW with a learning rate and a clip a decoder, as `icl.training.optimiser.adamw` has it for one."""
+    """AdamW with a learning rate and a clip per decoder, as `icl.training.optimiser.adamw` has it for one."""
 
     def __init__(self, stack: StackedDecoder, recipe: Recipe, rates: Tensor) -> None:
         self.flat, self.recipe, self.rates = stack.flat, recipe, rates[:, None]
@@ -249,7 +250,7 @@ def train(
 
 
 def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recipe, losses: Losses, step: int) -> Tensor:
-    """One step of all decoders; the loss of each."""
+    """Take one step of all decoders, and return the loss of each."""
     inputs, targets = feed.batches(step, recipe.batch)
     means = []
     for rows in stack.chunks(recipe.batch):
@@ -263,7 +264,10 @@ def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recip
 
 
 def evaluate(stack: StackedDecoder, feed: Feed, run: Run) -> tuple[HeldOut | str, ...]:
-    """Return the held-out losses of every decoder at the end of its training; of one that diverged, by which step."""
+    """Return the held-out losses of every decoder at the end of its training.
+
+    For one that diverged, return a line that says by which step.
+    """
     mean, spread = _held_out(stack, feed)
     diverged = ~mean.isfinite().all(-1) | is_far(mean, spread, run.start.double(), blind=run.blind)
     ends: list[HeldOut | str] = []
@@ -276,7 +280,7 @@ def evaluate(stack: StackedDecoder, feed: Feed, run: Run) -> tuple[HeldOut | str
 
 
 def score(models: Sequence[Decoder], task: StackTask) -> list[HeldOut]:
-    """Return the held-out losses of decoders that stack, a number a position."""
+    """Return the held-out losses of decoders that stack, one number per position."""
     stack = StackedDecoder(models)
     both = _held_out(stack, Feed(task, [0], stack.flat))
     return [HeldOut(tuple(mean.tolist()), tuple(spread.tolist())) for mean, spread in zip(*both, strict=True)][
@@ -286,7 +290,7 @@ def score(models: Sequence[Decoder], task: StackTask) -> list[HeldOut]:
 
 @torch.no_grad()
 def _held_out(stack: StackedDecoder, feed: Feed) -> tuple[Tensor, Tensor]:
-    """As `icl.training.loop.evaluate`, of every row: means and standard errors, (rows, positions)."""
+    """Return every row's mean held-out loss and standard error, (rows, positions), as `icl.training.loop.evaluate`."""
     chunks = stack.chunks(EVALUATED)
     parts: list[list[Tensor]] = [[] for _ in chunks]
     for batch in feed.task.held_out():
@@ -307,6 +311,6 @@ def _probed(
     probe: Callable[[int, Decoder], Any],
     ends: Sequence[HeldOut | str],
 ) -> tuple[Any, ...]:
-    """Of every decoder that did not diverge."""
+    """Return the probe's result for every decoder that did not diverge, None for others."""
     each = enumerate(zip(models, ends, strict=True))
     return tuple(None if isinstance(end, str) else probe(i, stack.copied(i, model)) for i, (model, end) in each)

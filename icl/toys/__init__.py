@@ -1,1 +1,1 @@
-"""Toys in PyTorch: as the paper writes them, and hundreds of them as one model."""
+"""Toys in PyTorch: as the papers write them, and hundreds of them as one model."""

@@ -2,7 +2,7 @@
 
 SkipV1Former, appendix A.1, replaces its first layer by Assumption 1, since Eqn. (2) has no positions and cannot copy.
 Here the tokens E = (x_1, y_1, ..., x_n, y_n, x_{n+1}) are read into width m by one matrix for x and y alike, and both
-layers are Eqns. (2) and (3), whose first one adds a learned bias R_h to its scores, one number a pair of positions:
+layers are Eqns. (2) and (3), whose first one adds a learned bias R_h to its scores, one number per pair of positions:
 
     F   = sum_h V_h E' [ E'^T M_h E' / n + R_h ]                    E' = (read-in) E, over the pairs allowed below
     out = sum_h W_h [values_h] P [ F^T K_h F ] / n,  at the last token;   values_h = copied F + raw E'.
@@ -49,7 +49,7 @@ class Random:
 
 @dataclass(frozen=True)
 class Copying:
-    """`copying_layer` at `rank`, and K_h = I, with `noise` times the numbers of `Random(1)` added to everything."""
+    """A start at `copying_layer` of `rank` and K_h = I, with `noise` times `Random(1)` added to everything."""
 
     rank: int
     noise: float = 0.1
@@ -84,17 +84,17 @@ class TokenBatch:
     clean: Tensor
 
     def losses(self, predicted: Tensor) -> Tensor:
-        """Mean squared error of predictions (S, M, B, d): (S, M)."""
+        """Return the mean squared error of predictions (S, M, B, d): (S, M)."""
         return (predicted - self.label[:, None]).square().sum(-1).mean(-1)
 
     def explained(self, predicted: Tensor) -> Tensor:
-        """Sum over the batch of ||W* x_{n+1}||^2 - ||prediction - W* x_{n+1}||^2, likewise."""
+        """Return the sum over the batch of ||W* x_{n+1}||^2 - ||prediction - W* x_{n+1}||^2: (S, M)."""
         clean = self.clean[:, None]
         return (clean.square() - (predicted - clean).square()).sum(-1).sum(-1)
 
 
 def token_batch(prompts: Mapping[RegressionTask, Prompts]) -> TokenBatch:
-    """Of the only task."""
+    """Return the batch of the only task."""
     (only,) = prompts.values()
     clean = only.w @ only.query[..., None]
     return TokenBatch(only.tokens().contiguous(), only.label.contiguous(), clean[..., 0])
@@ -133,12 +133,14 @@ class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
         return token_batch(prompts)
 
     def first_layer(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """F of every toy, prompt by prompt: tokens (S, B, d, T) -> of the context (S, B, M, m, T-1), of the last token
-        (S, B, M, m).
+        """Return F of every toy, prompt by prompt, from tokens (S, B, d, T).
 
         In the terms of raw tokens, with V = V_h read_in and M = read_in^T M_h read_in, which are m x d and d x d: by
-        positions, token u reads sum_(i, t) (sum_h V_wi R_tu) E_it, one matrix a stream for all its toys; by contents, a
-        token e reads (V S M) e / n, S the context's second moment, of which V S M is linear in S.
+        positions, token u reads sum_(i, t) (sum_h V_wi R_tu) E_it, one matrix per stream for all its toys; by contents,
+        a token e reads (V S M) e / n, S the context's second moment, of which V S M is linear in S.
+
+        Returns:
+            F of the context, (S, B, M, m, T-1), and of the last token, (S, B, M, m).
         """
         streams, batch, d, length = tokens.shape
         slots, bias, read_in = self.shape[1], self.masked("bias"), self.masked("read_in")
@@ -158,9 +160,9 @@ class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
         )
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d).
+        """Return predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d).
 
-        F [F^T q] = [F F^T] q, as attention is linear: all heads share one m x m matrix a prompt, and raw heads E F^T.
+        F [F^T q] = [F F^T] q, as attention is linear: all heads share one m x m matrix per prompt, and raw heads E F^T.
         """
         first, last = self.first_layer(tokens)
         streams, batch, slots, width, _ = first.shape
@@ -196,13 +198,13 @@ class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
 
 
 def copying_layer(task: RegressionTask, width: int, rank: int, beta: float = 1.0) -> dict[str, Tensor]:
-    """A first layer that copies x_t into y_t's token, squeezed to `rank` numbers: read_in, bias and value, in float64.
+    """Return a first layer that copies x_t into y_t's token, squeezed to `rank` numbers.
 
-    The read-in is (I ; 0).  Head 1's values are the first `rank` numbers of a token, head 2's the last
-    b = min(m - rank, d), moved below them.  x tokens attend to themselves with both heads, y_t's to x_t with head 1 and
-    to itself, times `beta`, with head 2, the query to itself with head 1.  So y_t's token holds (A x_t ; B y_t) with
-    A = (I_rank 0) and B = beta (0 I_b), and the query (A x_{n+1} ; 0); at m = d the x tokens stay as they are, which is
-    Assumption 1 of SkipV1Former (appendix A.1) to the letter.
+    It holds read_in, bias and value, in float64.  The read-in is (I ; 0).  Head 1's values are the first `rank` numbers
+    of a token, head 2's the last b = min(m - rank, d), moved below them.  x tokens attend to themselves with both
+    heads, y_t's to x_t with head 1 and to itself, times `beta`, with head 2, the query to itself with head 1.  So y_t's
+    token holds (A x_t ; B y_t) with A = (I_rank 0) and B = beta (0 I_b), and the query (A x_{n+1} ; 0); at m = d the x
+    tokens stay as they are, which is Assumption 1 of SkipV1Former (appendix A.1) to the letter.
     """
     d, tokens = task.d, 2 * task.n + 1
     if not 0 <= rank <= min(d, width):
@@ -233,7 +235,7 @@ def _check(specs: Sequence[EndToEndSpec]) -> None:
 
 
 def _shapes(task: RegressionTask, width: int, heads: int) -> dict[str, tuple[int, ...]]:
-    """Of every parameter of one toy."""
+    """Return the shapes of all parameters of one toy."""
     tokens = 2 * task.n + 1
     square = (heads, width, width)
     return {
@@ -251,14 +253,17 @@ def _contents(spec: EndToEndSpec) -> bool:
 
 
 def _allowed(spec: EndToEndSpec, name: str) -> Tensor:
-    """The mask of a parameter, which broadcasts to it."""
+    """Return the mask of a parameter, which broadcasts to it."""
     if name == "bias":
         return _seen(spec)
     return torch.tensor(float(name != "match" or _contents(spec)))
 
 
 def _seen(spec: EndToEndSpec) -> Tensor:
-    """Which position attends to which, (T, T) from key to query: all to the context, and the last one to itself."""
+    """Return which position attends to which, (T, T) from key to query.
+
+    All attend to the context, and the last one also to itself.
+    """
     tokens = 2 * spec.task.n + 1
     seen = torch.ones(tokens, tokens)
     seen[-1] = 0
@@ -267,8 +272,10 @@ def _seen(spec: EndToEndSpec) -> Tensor:
 
 
 def _initial(spec: EndToEndSpec) -> dict[str, Tensor]:
-    """The start of every parameter, from (seed, d, width, number of heads): the same whatever the heads read, for all
-    scores and kinds of start."""
+    """Return the start of every parameter, from (seed, d, width, number of heads).
+
+    It is the same whatever the heads read, for all scores and kinds of start.
+    """
     task, start = spec.task, spec.start
     spread = {"read_in": task.d, "bias": 2 * task.n + 1}
     shapes = _shapes(task, spec.width, len(spec.heads))

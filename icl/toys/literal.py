@@ -25,18 +25,19 @@ class SecondLayer:
     readout: Tensor
 
     def reduced(self, rank: int) -> tuple[Tensor, Tensor]:
-        """(W^h, K^h) of the reduced form P = sum_h W^h G^h K^h A: W^h = H W_V^h, K^h = first columns of W_K^T W_Q.
+        """Return (W^h, K^h) of the reduced form P = sum_h W^h G^h K^h A.
 
-        Shapes (H, d, d) and (H, d, rank).  Only the first `rank` columns matter, because the query token ends in
-        zeros.
+        W^h = H W_V^h, K^h = first columns of W_K^T W_Q.  Shapes (H, d, d) and (H, d, rank).  Only the first `rank`
+        columns matter, because the query token ends in zeros.
         """
         return self.readout @ self.w_v, (self.w_k.mT @ self.w_q)[..., :rank]
 
 
 def assumed_copy(tokens: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """TF_1(E) of Assumption 1: x_t stays, y_t becomes (A x_t ; B y_t), the query becomes (A x_{n+1} ; 0).
+    """Return TF_1(E) of Assumption 1.
 
-    Shapes: tokens (batch, d, 2n+1), a (rank, d), b (d - rank, d) -> (batch, d, 2n+1).
+    x_t stays, y_t becomes (A x_t ; B y_t), the query becomes (A x_{n+1} ; 0).  Shapes: tokens (batch, d, 2n+1), a
+    (rank, d), b (d - rank, d) -> (batch, d, 2n+1).
     """
     x, y = tokens[..., 0::2], tokens[..., 1::2]
     top = a @ x
@@ -47,7 +48,7 @@ def assumed_copy(tokens: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def linear_attention(values: Tensor, stream: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
-    """W_V values P (stream^T W_K^T W_Q stream): one head of Eqn. (2), or of Eqn. (3) where values is the raw E.
+    """Return W_V values P (stream^T W_K^T W_Q stream): one head of Eqn. (2), or of Eqn. (3) where values is the raw E.
 
     P keeps the 2n context tokens and drops the query from the sum.  Shapes: values and stream (batch, d, 2n+1),
     weights (d, d) -> (batch, d, 2n+1).
@@ -59,7 +60,7 @@ def linear_attention(values: Tensor, stream: Tensor, w_q: Tensor, w_k: Tensor, w
 
 
 def toy_output(tokens: Tensor, a: Tensor, b: Tensor, layer: SecondLayer, heads: Sequence[Head]) -> Tensor:
-    """H E_out: what the two-layer toy says at every token; its last column predicts y_{n+1}.
+    """Return H E_out, the two-layer toy's output at every token; its last column predicts y_{n+1}.
 
     Shapes as in `assumed_copy`; returns (batch, d, 2n+1).
     """

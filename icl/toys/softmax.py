@@ -20,7 +20,10 @@ from theory.errors import BadInput
 
 
 class SoftmaxToys(AssumedCopyToys[TokenBatch]):
-    """All have one task's d, n and sigma.  Raises BadInput for a mixed stack, raw keys and heads that share weights."""
+    """Assumed-copy toys with softmax heads.  All have one task's d, n and sigma.
+
+    Raises BadInput for a mixed stack, raw keys and heads that share weights.
+    """
 
     def __init__(self, specs: Sequence[ToySpec], dtype: torch.dtype = torch.float32) -> None:
         super().__init__(specs, dtype)
@@ -33,7 +36,7 @@ class SoftmaxToys(AssumedCopyToys[TokenBatch]):
         return token_batch(prompts)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
+        """Return predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
         x, y, query = tokens[..., :-1:2], tokens[..., 1::2], tokens[..., -1]
         pairs, u, d = torch.cat([x, y], dim=-2), self.masked("u"), tokens.shape[-2]
         m = (query[:, None] @ u[..., :d].mT) @ self.masked("k").mT  # (H, S, M, B, d)
@@ -53,11 +56,11 @@ class SoftmaxToys(AssumedCopyToys[TokenBatch]):
 
 
 def _rows(vectors: Tensor) -> Tensor:
-    """(H, S, M, B, k) -> (S, B, H M, k), so that all toys of a stream share the read of a prompt."""
+    """Rearrange (H, S, M, B, k) to (S, B, H M, k), so that all toys of a stream share the read of a prompt."""
     return vectors.permute(1, 3, 0, 2, 4).flatten(2, 3)
 
 
 def _heads(rows: Tensor, shape: torch.Size) -> Tensor:
-    """The inverse of `_rows`, shape being that of its argument but for k."""
+    """Invert `_rows`, shape being that of its argument except for k."""
     heads, streams, slots, batch, _ = shape
     return rows.view(streams, batch, heads, slots, -1).permute(2, 0, 3, 1, 4)

@@ -23,7 +23,7 @@ EVAL_BATCH = 64  # what keeps the intermediates of some hundred toys in a core's
 
 
 class Spec(Protocol):
-    """One toy of a stack: what every kind of toy has to say."""
+    """A toy of a stack, with what every kind of toy has to give."""
 
     @property
     def task(self) -> RegressionTask: ...
@@ -72,7 +72,7 @@ class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
         self.register_buffer("raw", raw)
 
     def add(self, name: str, numbers: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
-        """A parameter: every toy's initial numbers (..., rows, columns), and its mask, which broadcasts to them."""
+        """Add a parameter: every toy's initial numbers (..., rows, columns), and its mask, which broadcasts to them."""
         self._sizes[name] = [(x.shape[-2], x.shape[-1]) for x in numbers]
         most = (max(sizes) for sizes in zip(*self._sizes[name], strict=True))
         start = torch.zeros(*numbers[0].shape[:-2], *self.shape, *most, dtype=self.dtype)
@@ -84,7 +84,7 @@ class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
         self.register_parameter(name, nn.Parameter(start * mask))
 
     def place(self, name: str, i: int) -> Any:
-        """The index of specs[i]'s numbers in a parameter, its mask or its gradient."""
+        """Return the index of specs[i]'s numbers in a parameter, its mask or its gradient."""
         return (..., *self.locate[i], *map(slice, self._sizes[name][i]))
 
     def masked(self, name: str) -> Tensor:
@@ -92,7 +92,7 @@ class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
 
     @torch.no_grad()
     def weights(self, i: int) -> dict[str, Tensor]:
-        """All parameters of specs[i], by name, without streams, slots and padding."""
+        """Return all parameters of specs[i], by name, without streams, slots and padding."""
         return {name: self.get_parameter(name)[self.place(name, i)].clone() for name in self._sizes}
 
     @property
@@ -104,7 +104,7 @@ class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
         return self.copied.device
 
     def batch(self, size: int, purpose: int, step: int) -> BatchT:
-        """`size` fresh prompts for every stream.
+        """Return `size` fresh prompts for every stream.
 
         A stream's prompts depend on its own task and seed, the purpose and the step, not on what else is in the stack.
         """
@@ -118,40 +118,49 @@ class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
         )
 
     def sampled_losses(self, size: int, purpose: int, step: int) -> Tensor:
-        """The losses on `batch(size, purpose, step)`."""
+        """Return the losses on `batch(size, purpose, step)`."""
         return self.losses(self.batch(size, purpose, step))
 
     def held_out(self, prompts: int, start: int = 0) -> Iterator[BatchT]:
-        """`prompts` held-out prompts for every stream, a multiple of EVAL_BATCH, in batches of which `start` is the
-        first.  Raises ValueError for another number."""
+        """Yield `prompts` held-out prompts for every stream, in batches of which `start` is the first.
+
+        Raises ValueError unless `prompts` is a multiple of EVAL_BATCH.
+        """
         if prompts < 1 or prompts % EVAL_BATCH:
             raise ValueError(f"the number of prompts must be a multiple of {EVAL_BATCH}, got {prompts}")
         return (self.batch(EVAL_BATCH, HELD_OUT_STREAM, start + i) for i in range(prompts // EVAL_BATCH))
 
     @abstractmethod
     def gathered(self, prompts: Mapping[RegressionTask, Prompts]) -> BatchT:
-        """As one batch, over n where contents are read: by task the prompts of its streams (`of_task`), with a
-        dimension of these in front."""
+        """Return the prompts as one batch, over n where contents are read.
+
+        prompts: by task, those of its streams (`of_task`), with a dimension of these in front.
+        """
 
     @abstractmethod
     def losses(self, batch: BatchT) -> Tensor:
-        """Mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (streams, slots).
+        """Return the mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (streams, slots).
 
         Unused slots predict zero.
         """
 
     @abstractmethod
     def explained(self, batch: BatchT) -> Tensor:
-        """By how much every toy's prediction is better than zero, without the label's noise, summed over the batch:
-        (streams, slots)."""
+        """Return how much better than zero every toy predicts, summed over the batch: (streams, slots).
+
+        The label's noise is left out.
+        """
 
 
 @torch.no_grad()
 def explained_signal(toys: Stack[Any, Any], prompts: int, start: int = 0) -> Tensor:
-    """How much better than zero each toy predicts on `Stack.held_out`: (streams, slots), float64, squared units of y.
+    """Return how much better than zero each toy predicts on `Stack.held_out`, in squared units of y.
 
-    The label's noise is independent of all else, so the loss is d^2 + d sigma^2 less this number.  Chunks can be
+    The label's noise is independent of all else, so the loss is d^2 + d sigma^2 minus this number.  Chunks can be
     evaluated apart: `start` is the first batch.
+
+    Returns:
+        (streams, slots), float64.
     """
     total = torch.zeros(toys.shape, dtype=torch.float64, device=toys.device)
     for batch in toys.held_out(prompts, start):

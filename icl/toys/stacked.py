@@ -40,13 +40,15 @@ class Orthogonal:
 
 @dataclass(frozen=True)
 class Opposed(Orthogonal):
-    """The last head's K has the other sign: softmax heads need two signs to cancel each other's means."""
+    """A start whose last head's K has the other sign: softmax heads need two signs to cancel each other's means."""
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Entries of A and B of variance `scale`^2 / d, those of K^h `keys` times larger: the usual start, which knows
-    nothing of the theorem."""
+    """The usual start, which knows nothing of the theorem.
+
+    Entries of A and B have variance `scale`^2 / d, those of K^h are `keys` times larger.
+    """
 
     scale: float = 1.0
     keys: float = 1.0
@@ -57,7 +59,7 @@ Rows = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class Given:
-    """The weights themselves: a (a, d), b (d-a, d), w and k of every head, (d, d) and (d, a), for sums over n."""
+    """Given weights: a (a, d), b (d-a, d), w and k of every head, (d, d) and (d, a), for sums over n."""
 
     a: Rows
     b: Rows
@@ -66,7 +68,7 @@ class Given:
 
     @classmethod
     def of(cls, weights: Mapping[str, Any]) -> Given:
-        """From arrays or tensors a, b, w and k."""
+        """Return the start at arrays or tensors a, b, w and k."""
         a, b = (_rows(weights[name]) for name in "ab")
         w, k = (tuple(map(_rows, weights[name])) for name in "wk")
         return cls(a, b, w, k)
@@ -136,7 +138,10 @@ class AssumedCopyToys(Stack[ToySpec, BatchT]):
         self._add_heads()
 
     def _add_heads(self) -> None:
-        """What keys are made of, and which matrices heads share; `plain_keys` and `unshared` where there is neither."""
+        """Register what keys are made of, and which matrices heads share.
+
+        `plain_keys` and `unshared` are true where there is neither.
+        """
         key_copied, key_raw = torch.ones_like(self.copied), torch.zeros_like(self.copied)
         places = {name: torch.zeros(self.copied.shape[:3], dtype=torch.long) for name in ("w", "k")}
         for i, spec in enumerate(self.specs):
@@ -153,15 +158,17 @@ class AssumedCopyToys(Stack[ToySpec, BatchT]):
             self.register_buffer(f"of_{name}", place)
 
     def of_heads(self, name: str) -> Tensor:
-        """w or k of every head, (H, S, M, D, D)."""
+        """Return w or k of every head, (H, S, M, D, D)."""
         own = self.masked(name)
         if self.unshared:
             return own
         return own.gather(0, self.get_buffer(f"of_{name}")[..., None, None].expand_as(own))
 
     def parameters_of(self, i: int) -> dict[str, Tensor]:
-        """A, B, W and K of specs[i] as trained, for sums over n: a, b, w, k in the shapes of `icl.toys.literal.Toy`,
-        with fewer W and K where heads share them."""
+        """Return A, B, W and K of specs[i] as trained, for sums over n.
+
+        They are a, b, w, k in the shapes of `icl.toys.literal.Toy`, with fewer W and K where heads share them.
+        """
         own, d, rank = super().weights(i), self.specs[i].task.d, self.specs[i].rank
         u, (w, k) = own["u"], (own[name][:count] for name, (count, _) in _shared(self.specs[i].heads).items())
         return {
@@ -187,7 +194,10 @@ class StackedToys(AssumedCopyToys[Batch]):
         return Batch(moments.view(streams, size, 2 * d, 2 * d), query, label, w=w)
 
     def forward(self, moments: Tensor, query: Tensor) -> Tensor:
-        """Predictions (S, M, B, Q, D) for Q queries a prompt: moments (S, B, 2D, 2D), query (S, B, Q, D)."""
+        """Return predictions (S, M, B, Q, D) for Q queries per prompt.
+
+        Shapes: moments (S, B, 2D, 2D), query (S, B, Q, D).
+        """
         d = self.d_max
         streams, batch, queries, _ = query.shape
         u = self.masked("u")
@@ -208,7 +218,7 @@ class StackedToys(AssumedCopyToys[Batch]):
         return (predicted - batch.label[:, None, :, None]).square().sum(-1).mean((-1, -2))
 
     def explained(self, batch: Batch) -> Tensor:
-        """Sum over the batch of ||W*||^2 - ||P - W*||^2.
+        """Return the sum over the batch of ||W*||^2 - ||P - W*||^2.
 
         As x_{n+1} ~ N(0, I) is independent of the context, E ||P x_{n+1} - W* x_{n+1}||^2 = E ||P - W*||^2: the query
         is integrated exactly, which lowers the variance.
@@ -219,7 +229,7 @@ class StackedToys(AssumedCopyToys[Batch]):
         return (target.square() - (columns - target).square()).sum((-1, -2, -3))
 
     def weights(self, i: int) -> dict[str, Tensor]:
-        """A, B, W and K of specs[i] for plain sums over the context, as in the theorem."""
+        """Return A, B, W and K of specs[i] for plain sums over the context, as in the theorem."""
         parameters = self.parameters_of(i)
         return {**parameters, "w": parameters["w"] / self.specs[i].task.n}
 
@@ -227,7 +237,7 @@ class StackedToys(AssumedCopyToys[Batch]):
 def _per_prompt(vectors: Tensor, matrices: Tensor, batch: int) -> Tensor:
     """Multiply each prompt's symmetric matrix into all vectors of its stream: (H, S, M, B Q, k) -> the same shape.
 
-    One (H M Q x k) @ (k x k) product a prompt, so that all toys of a stream share the read of the matrix.
+    This is one (H M Q x k) @ (k x k) product per prompt, so that all toys of a stream share the read of the matrix.
     """
     heads, streams, slots, _, size = vectors.shape
     rows = vectors.view(heads, streams, slots, batch, -1, size).permute(1, 3, 0, 2, 4, 5)
@@ -237,7 +247,10 @@ def _per_prompt(vectors: Tensor, matrices: Tensor, batch: int) -> Tensor:
 
 
 def _initial(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
-    """Where u (d, d_max + d), w and k (H, d, d) start, before masking, from (seed, d): equal wherever shapes agree."""
+    """Return the start of u (d, d_max + d), w and k (H, d, d), before masking, from (seed, d).
+
+    Starts are equal wherever shapes agree.
+    """
     d, heads, init = spec.task.d, len(spec.heads), spec.init
     if isinstance(init, Given):
         return _given(init, spec, d_max)
@@ -264,7 +277,10 @@ def _given(init: Given, spec: ToySpec, d_max: int) -> dict[str, Tensor]:
 
 
 def _allowed(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
-    """Which entries a toy has: the first `rank` rows of A, the other rows of B, the first `rank` columns of K."""
+    """Return masks of the entries that a toy has.
+
+    They are the first `rank` rows of A, the other rows of B, the first `rank` columns of K.
+    """
     d = spec.task.d
     spent = (torch.arange(d) < spec.rank).double()
     of_a = spent[:, None].expand(d, d)
@@ -276,10 +292,10 @@ def _allowed(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
 
 
 def _shared(heads: Heads) -> dict[str, tuple[int, list[int]]]:
-    """How many W and K there are, and which of them each head uses."""
+    """Return how many W and K there are, and which of them each head uses."""
     return {"w": shares(heads, "readout"), "k": shares(heads, "key")}
 
 
 def _side_by_side(a: Tensor, b: Tensor, d_max: int) -> Tensor:
-    """U = (A B) of one toy: (d, d_max + d), with B's columns where the largest toy's are."""
+    """Return U = (A B) of one toy: (d, d_max + d), with B's columns where the largest toy's are."""
     return torch.cat([nn.functional.pad(a, (0, d_max - a.shape[-1])), b], dim=1)

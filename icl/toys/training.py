@@ -48,7 +48,7 @@ def toy_recipe(
     log_every: int = 100,
     **others: Any,
 ) -> Recipe:
-    """The recipe that suits toys: `batch` fresh prompts a stream, and a quadratic decay to zero.
+    """Return the recipe that suits toys: `batch` fresh prompts per stream, and a quadratic decay to zero.
 
     others: fields of `Recipe`.  Raises BadInput.
     """
@@ -68,19 +68,19 @@ class StackedDescent:
 
     @torch.no_grad()
     def step(self, gradients: dict[str, Tensor], count: int, rate: float) -> None:  # noqa: ARG002 - as Adam's
-        """One update, at `rate` times the learning rates."""
+        """Take one step, at `rate` times the learning rates."""
         size = (rate * self.learning_rate)[..., None, None] * self.shrunk(gradients)
         for name, parameter in self.parameters.items():
             parameter.sub_(size * gradients[name])
 
     def shrunk(self, gradients: dict[str, Tensor]) -> Tensor:
-        """By how much the gradients have to be multiplied to be clipped: (streams, slots, 1, 1)."""
+        """Return the factors that clip the gradients: (streams, slots, 1, 1)."""
         squares = [g.square().sum((-1, -2)) for g in gradients.values()]
         norm = sum(s if s.dim() == 2 else s.sum(0) for s in squares).sqrt()  # type: ignore[union-attr]
         return (self.clip / (norm + 1e-6)).clamp(max=1)[..., None, None]
 
     def state(self) -> dict[str, Tensor]:
-        """Weights by name: not copies."""
+        """Return weights by name; they are not copies."""
         return {name: p.detach() for name, p in self.parameters.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
@@ -101,7 +101,7 @@ class StackedAdam(StackedDescent):
 
     @torch.no_grad()
     def step(self, gradients: dict[str, Tensor], count: int, rate: float) -> None:
-        """The update number `count` (from 1), at `rate` times the learning rates."""
+        """Take step number `count` (from 1), at `rate` times the learning rates."""
         shrink = self.shrunk(gradients)
         beta1, beta2 = self.betas
         size = (rate / (1 - beta1**count) * self.learning_rate)[..., None, None]
@@ -113,14 +113,14 @@ class StackedAdam(StackedDescent):
             parameter.sub_(size * self.first[name] / spread)
 
     def state(self) -> dict[str, Tensor]:
-        """Weights by name, and the moments of each: not copies."""
+        """Return weights by name, and the moments of each; they are not copies."""
         moments = {f"{kind}.{name}": t for kind in ("first", "second") for name, t in getattr(self, kind).items()}
         return {**super().state(), **moments}
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What training says after every `log_every` steps: losses (streams, slots) averaged over those steps."""
+    """The progress of training after every `log_every` steps: losses (streams, slots) averaged over those steps."""
 
     step: int
     losses: Tensor
@@ -140,9 +140,9 @@ def train(
 
     learning_rates: (streams, slots), in place of recipe.learning_rate; recipe.clip is in zero losses.  With a folder,
     checkpoints (weights, optimiser and step) go there at logged steps, and at the end, and training resumes from the
-    newest; `warn` is told of unreadable ones.  Prompts are named by their step, so a resumed run sees what an unbroken
-    one sees.  Sent True, the generator saves and ends.  Raises BadCheckpoint if none can be read or they belong to
-    other toys, and BadInput for a recipe with settings that have no meaning for toys.
+    newest; `warn` receives messages for unreadable ones.  Prompts are named by their step, so a resumed run sees what
+    an unbroken one sees.  Sent True, the generator saves and ends.  Raises BadCheckpoint if none can be read or they
+    belong to other toys, and BadInput for a recipe with settings that have no meaning for toys.
     """
     _check(recipe)
     zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.device)
@@ -178,14 +178,14 @@ def train(
 
 
 def identity(toys: Stack[Any, Any], recipe: Recipe, rates: Tensor, method: Method = "adam") -> str:
-    """What a checkpoint belongs to: a digest of the toys, the recipe, the rates and a method other than Adam."""
+    """Return the identity of checkpoints: a digest of the toys, the recipe, the rates and a method other than Adam."""
     kind, other = (toys.specs, toys.dtype, toys.device.type), () if method == "adam" else (method,)
     about = ", ".join((*map(text, kind), _recipe_text(recipe), text(rates.tolist()), *other))
     return hashlib.sha256(f"({about})".encode()).hexdigest()
 
 
 def _recipe_text(recipe: Recipe) -> str:
-    """A recipe as identities hold it: as the text of a class that toys once had for themselves.
+    """Return a recipe's text in identities, which is that of a class that toys once had for themselves.
 
     So trainings from then still resume.  That class knew one schedule; settings of another one follow its fields.
     """

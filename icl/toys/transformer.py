@@ -28,7 +28,10 @@ GAIN = 1.0  # of all matrices but the squeeze; the readout starts at zero
 
 @dataclass(frozen=True)
 class TransformerSpec:
-    """heads: one, ordinary or skip, which says whether tokens hold B y_t or y_t.  rank: of A."""
+    """A small Transformer of a stack.
+
+    heads: one, ordinary or skip, which says whether tokens hold B y_t or y_t.  rank: of A.
+    """
 
     task: RegressionTask
     heads: Heads
@@ -37,7 +40,9 @@ class TransformerSpec:
 
 
 class TransformerToys(Stack[TransformerSpec, TokenBatch]):
-    """All have one task's d, n and sigma.  Raises BadInput for a mixed stack, InvalidSize for a rank beyond d.
+    """Small Transformers of one task's d, n and sigma.
+
+    Raises BadInput for a mixed stack, InvalidSize for a rank beyond d.
 
     Parameters, with S streams, M slots, L layers, width m: squeeze (S, M, d, 2d), A's rows above B's; read_in
     (S, M, m, 3d), of x, y and the query; query, key, value, output (L, S, M, m, m); up (L, S, M, 2m, m) and down;
@@ -59,7 +64,7 @@ class TransformerToys(Stack[TransformerSpec, TokenBatch]):
         return token_batch(prompts)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
+        """Return predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
         rows = tokens.mT[:, None]  # (S, 1, B, T, d)
         x, y, query = rows[..., :-1:2, :], rows[..., 1::2, :], rows[..., -1:, :]
         a, b = (half[:, :, None].mT for half in self.masked("squeeze").chunk(2, dim=-1))
@@ -85,12 +90,12 @@ class TransformerToys(Stack[TransformerSpec, TokenBatch]):
 
 
 def _split(rows: Tensor) -> Tensor:
-    """(..., T, m) -> (..., heads, T, m / heads)."""
+    """Split heads: (..., T, m) -> (..., heads, T, m / heads)."""
     return rows.unflatten(-1, (ATTENTION_HEADS, -1)).transpose(-2, -3)
 
 
 def _initial(spec: TransformerSpec) -> dict[str, Tensor]:
-    """The start of every parameter, from (seed, d): the same for both kinds of tokens."""
+    """Return the start of every parameter, from (seed, d): the same for both kinds of tokens."""
     d, m = spec.task.d, WIDTH
     square = (LAYERS, m, m)
     shapes = {"squeeze": (d, 2 * d), "read_in": (m, 3 * d), "query": square, "key": square, "value": square}
@@ -104,6 +109,6 @@ def _initial(spec: TransformerSpec) -> dict[str, Tensor]:
 
 
 def _allowed(spec: TransformerSpec) -> Tensor:
-    """A has the first `rank` rows, B the others: (d, 2d)."""
+    """Return the mask (d, 2d): A has the first `rank` rows, B the others."""
     of_a = (torch.arange(spec.task.d) < spec.rank).double()[:, None].expand(-1, spec.task.d)
     return torch.cat([of_a, 1 - of_a], dim=1)

@@ -1,4 +1,4 @@
-"""What a device could do at best, for the share of it that a run reaches."""
+"""Peak speeds of devices, to state a run's speed as a share of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PEAK_BF16 = {
 
 
 def peak_flops(device: torch.device, precision: str) -> float | None:
-    """FLOP/s of dense products; None where it is not known (a CPU, another GPU, fp32)."""
+    """Return the FLOP/s of dense products; None where it is not known (a CPU, another GPU, fp32)."""
     if device.type != "cuda" or precision != "bf16":
         return None
     title = torch.cuda.get_device_name(device)

@@ -36,7 +36,7 @@ DIVERGED = 3.0  # times `starting_loss`: more than that at most steps, as a sing
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Mean held-out loss by position, and its standard error over sequences, float64."""
+    """The mean held-out loss by position, and its standard error over sequences, float64."""
 
     loss: tuple[float, ...]
     stderr: tuple[float, ...]
@@ -44,8 +44,10 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Logged:
-    """The `log_every` steps up to `step`: mean loss in the task's unit, largest gradient norm before clipping, and,
-    where it was due, what `evaluate` finds.
+    """The `log_every` steps up to `step`, as one line of the log.
+
+    It has the mean loss in the task's unit, the largest gradient norm before clipping, and, where it was due, the
+    result of `evaluate`.
 
     tokens_per_second, mfu   measured over these steps; mfu is the share of the device's peak (None: not known)
     """
@@ -60,7 +62,7 @@ class Logged:
 
 
 def identity(model: Decoder, task: Task, recipe: Recipe, seed: int, name: str = "") -> str:
-    """Names what is trained: a digest of sizes, plan, task with its data, recipe and seed, and of how it is trained."""
+    """Return the name of a training: a digest of sizes, plan, task with its data, recipe, seed and way of training."""
     kind = next(model.parameters()).device.type
     about = (ROUTINE, model.config, model.plan, task.identity, recipe, seed, kind, name)
     return hashlib.sha256(text(about).encode()).hexdigest()
@@ -72,7 +74,7 @@ def starting_loss(losses: Tensor, blind: float) -> Tensor:
     What they reach is then capped by the loss before the first update, or that of a blind guess if it is larger.
 
     Args:
-        losses: of the first logged steps, (steps, ...).
+        losses: Losses of the first logged steps, (steps, ...).
         blind: `icl.training.objectives.blind_loss`.
 
     Returns:
@@ -188,7 +190,10 @@ def take_step(
     device: torch.device,
     processes: Processes = ALONE,
 ) -> Tensor:
-    """One optimiser step; its loss, of this process's part of the batch, and gradient norm, still on the device."""
+    """Take one optimiser step and return its loss, for this process's part of the batch, and gradient norm.
+
+    Both are still on the device.
+    """
     total = torch.zeros((), device=device)
     for i, part in enumerate(processes.batch(task, seed, step, recipe.batch).parts(recipe.accumulate)):
         part = part.to(device)
@@ -205,7 +210,7 @@ def take_step(
 
 @torch.no_grad()
 def evaluate(model: Decoder, task: Task, recipe: Recipe, processes: Processes = ALONE) -> HeldOut:
-    """The loss on the task's held-out batches, without dropout; processes take turns."""
+    """Return the loss on the task's held-out batches, without dropout; processes take turns."""
     device = next(model.parameters()).device
     batches, parts = task.held_out(), []
     model.eval()
@@ -236,7 +241,7 @@ def _autocast(device: torch.device, recipe: Recipe) -> AbstractContextManager[No
 
 
 def _dropout_stream(model: Decoder, seed: int, step: int, part: int, rank: int = 0) -> AbstractContextManager[None]:
-    """Random numbers of this step's own, so that no generator has to be saved and variants share their masks."""
+    """Use random numbers of this step's own, so that no generator has to be saved and variants share their masks."""
     if not model.config.dropout:
         return nullcontext()
     return _forked(seed, step, part, *((rank,) if rank else ()))

@@ -1,4 +1,4 @@
-"""What full-size models are trained on: text from shards, in-context regression, and associative recall.
+"""Tasks of full-size models: text from shards, in-context regression, and associative recall.
 
 A task names its batches by step, so nothing of it has to be saved, and every model sees the same ones.  Its losses come
 apart by position, of which the training loss is the mean.
@@ -28,7 +28,7 @@ Scored = Literal["all", "last"]  # which answers of a prompt
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Inputs of a stem, and what is to be predicted: (batch, T) tokens, or (batch, positions, d) vectors."""
+    """A batch: inputs of a stem, and targets, (batch, T) tokens or (batch, positions, d) vectors."""
 
     inputs: Tensor
     targets: Tensor
@@ -47,28 +47,28 @@ class Batch:
 
 
 class HeldOut(Protocol):
-    """What a model can be asked.  tokens: in a sequence."""
+    """A task on which a model can be evaluated.  tokens: in a sequence."""
 
     @property
     def tokens(self) -> int: ...
 
     def held_out(self) -> Iterator[Batch]:
-        """The same every time."""
+        """Yield the held-out batches, the same every time."""
         ...
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
-        """(batch, positions), from what the model answers."""
+        """Return the losses, (batch, positions), of a model's answer."""
         ...
 
 
 class Task(HeldOut, Protocol):
-    """What a model can be trained on too.  identity: names the task and its data."""
+    """A task on which a model can be trained too.  identity: names the task and its data."""
 
     @property
     def identity(self) -> str: ...
 
     def batch(self, seed: int, step: int, size: int, rows: slice = EVERY) -> Batch:
-        """That of a step, or these rows of it."""
+        """Return the batch of a step, or these rows of it."""
         ...
 
 
@@ -76,8 +76,8 @@ def blind_loss(task: HeldOut, stem: Stem) -> float:
     """Return the loss of a blind guess: all tokens, classes or values are equally likely; or all vectors zero.
 
     Args:
-        task: whose unit the loss has; of vectors, the first held-out batch says how long they are.
-        stem: of the model that answers.
+        task: The task, whose unit the loss has; the first held-out batch gives the length of vectors.
+        stem: The stem of the model that answers.
     """
     if isinstance(task, Recall):
         return task.task.blind
@@ -135,7 +135,10 @@ class TextTask:
         return self.context
 
     def windows(self, seed: int) -> Windows:
-        """Those of the seed asked for last are kept, as an epoch's order is drawn but once."""
+        """Return the windows of a seed.
+
+        Those of the latest seed are kept, as an epoch's order is drawn only once.
+        """
         if self._windows is None or self._windows.seed != seed:
             self._windows = Windows(self._train, self.context, seed)
         return self._windows
@@ -176,18 +179,17 @@ def _next_token(windows: object, opening: int | None = None) -> Batch:
 
 
 def _next_token_losses(answer: Tensor, targets: Tensor) -> Tensor:
-    """In float32, at every position."""
+    """Return the cross-entropy at every position, in float32."""
     flat = nn.functional.cross_entropy(answer.flatten(0, 1).float(), targets.flatten(), reduction="none")
     return flat.view_as(targets)
 
 
 class PromptTask:
-    """In-context regression read in through a linear map: at every x_{k+1}, y_{k+1} from the k pairs before it.
+    """The task of in-context regression through a linear read-in: at every x_{k+1}, y_{k+1} from the k pairs before it.
 
     The losses are ||y - prediction||^2, summed over the d outputs: (batch, n + 1), after 0, 1, ..., n pairs.  Where the
-    last answer alone is scored, in training and on held-out prompts alike, they are (batch, 1), after n pairs: the
-    other answers were asked of nobody.  The prompts are the same ones, so the last loss of a model is the same number
-    either way.
+    last answer alone is scored, in training and on held-out prompts alike, they are (batch, 1), after n pairs: no other
+    answer is trained.  The prompts are the same ones, so the last loss of a model is the same number either way.
     """
 
     def __init__(
@@ -224,13 +226,13 @@ class PromptTask:
 
     @property
     def slot(self) -> slice:
-        """Of such an answer, which numbers."""
+        """The numbers of such an answer that are scored."""
         return EVERY
 
     nats = False  # the unit of the loss is that of the answer, squared
 
     def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
-        """`batch` of every seed, to rounding, with a dimension of as many in front."""
+        """Return `batch` of every seed, to rounding, stacked along a new first dimension."""
         prompts = self.task.samples(size, [Generator(TRAIN_STREAM, seed, step) for seed in seeds])
         return Batch(prompts.tokens().mT, prompts.y.mT)
 
@@ -275,7 +277,7 @@ class Recall:
 
     @property
     def slot(self) -> slice:
-        """Of an answer, the scores of values."""
+        """The scores of values in an answer."""
         return slice(self.task.keys, self.task.width)
 
     nats = True
@@ -284,7 +286,7 @@ class Recall:
         return _recalled(self.task.sample(size, Generator(TRAIN_STREAM, seed, step))).rows(rows)
 
     def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
-        """`batch` of every seed, with a dimension of as many in front."""
+        """Return `batch` of every seed, stacked along a new first dimension."""
         return _recalled(self.task.samples(size, [Generator(TRAIN_STREAM, seed, step) for seed in seeds]))
 
     def held_out(self) -> Iterator[Batch]:
@@ -292,7 +294,7 @@ class Recall:
             yield _recalled(self.task.sample(self._held_out_batch, Generator(HELD_OUT_STREAM, HELD_OUT_SEED, index)))
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
-        """In float32: (batch, n)."""
+        """Return the cross-entropy of every query, in float32: (batch, n)."""
         scores = answer[:, self.read, self.slot].float()
         return scores.logsumexp(-1) - (scores * targets).sum(-1)
 

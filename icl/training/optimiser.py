@@ -10,22 +10,22 @@ from icl.recipe import Recipe
 
 
 def is_decayed(name: str, parameter: nn.Parameter) -> bool:
-    """Whether weight decay applies: to matrices and embeddings.
+    """Return whether weight decay applies to a parameter, as it does to matrices and embeddings.
 
-    Not to biases, of scores too, and gains, and not to what weighs one thing against another: the learned weights of a
-    plan, and queries, gains, matrices and averages of a depth rule, which decay would draw towards a mix nobody chose;
-    these last have a decay of their own, `Recipe.depth_decay`.
+    It does not apply to biases, those of scores included, to gains, and to what weighs one thing against another: the
+    learned weights of a plan, and queries, gains, matrices and averages of a depth rule.  Decay would draw those
+    towards a mix nobody chose.  Those of a depth rule have a decay of their own, `Recipe.depth_decay`.
     """
     return parameter.ndim >= 2 and not name.startswith(("learned.", "depth.")) and ".position_bias." not in name
 
 
 def is_orthogonalised(name: str, parameter: nn.Parameter) -> bool:
-    """Whether Muon takes a parameter: the matrices of layers, neither embeddings nor the output layer."""
+    """Return whether Muon takes a parameter: the matrices of layers, neither embeddings nor the output layer."""
     return parameter.ndim == 2 and is_decayed(name, parameter) and not name.startswith("stem.")
 
 
 def weighs_depth(name: str) -> bool:
-    """Whether a parameter is the depth rule's own."""
+    """Return whether a parameter is the depth rule's own."""
     return name.startswith("depth.")
 
 
@@ -48,7 +48,7 @@ class Joined(torch.optim.Optimizer):
     """Optimisers of different parameters as one: their groups and their state are shared with it.
 
     Args:
-        parts: which step one after another.
+        parts: The optimisers, which step one after another.
     """
 
     def __init__(self, *parts: torch.optim.Optimizer) -> None:
@@ -59,7 +59,7 @@ class Joined(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
-        """Take a step of each."""
+        """Take a step of each optimiser."""
         for part in self.parts:
             part.step()
 

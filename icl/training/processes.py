@@ -1,4 +1,4 @@
-"""Over how many processes a training is shared out: what its loop asks of them, and the answers of one alone.
+"""The processes that share a training: the interface that its loop uses, and its version for one process.
 
 Every process goes through the same loop and asks the same in the same order.  Several are `icl.training.parallel`.
 """
@@ -27,16 +27,19 @@ class Saved(Protocol):
     """The checkpoints of one training (`icl.checkpoint.Checkpoints`)."""
 
     def save(self, step: int, tensors: Mapping[str, Tensor], **numbers: float) -> None:
-        """It may still be under way when this returns."""
+        """Save a step's tensors and numbers; this may still be under way when the call returns."""
 
     def newest(self, *, of_any: bool = False) -> Checkpoint | None: ...
 
     def wait(self) -> None:
-        """Until what was saved lies there.  Raises what went wrong."""
+        """Wait until the last save is on disk.  Raises what went wrong."""
 
 
 class Processes(Protocol):
-    """count: how many there are; rank: which of them this is, from 0; local: which of those on its machine."""
+    """The processes of a training.
+
+    count: how many there are; rank: which of them this is, from 0; local: which of those on its machine.
+    """
 
     @property
     def count(self) -> int: ...
@@ -51,43 +54,46 @@ class Processes(Protocol):
         """Raise BadInput, in one line, for a recipe that cannot be shared out."""
 
     def prepare(self, model: Decoder, recipe: Recipe) -> None:
-        """Make the model, in place, one that they train together; before it has an optimiser."""
+        """Turn the model, in place, into one that they train together; before it has an optimiser."""
 
     def whole(self, model: Decoder) -> Decoder | None:
-        """An ordinary model with these weights, in the first process; None in the others."""
+        """Return an ordinary model with these weights, in the first process; None in the others."""
 
     def batch(self, task: Task, seed: int, step: int, size: int) -> Batch:
-        """This process's part of a step's batch, all parts of which are equally large."""
+        """Return this process's part of a step's batch; all parts are equally large."""
 
     def clip(self, model: Decoder, largest: float) -> Tensor:
-        """Scale the gradients to at most this norm, that of all of them together; the norm before."""
+        """Scale all gradients together to at most this norm, and return the norm before."""
 
     def mean(self, values: Tensor) -> Tensor:
-        """Over processes, the same numbers in each."""
+        """Return the mean over processes, the same numbers in each."""
 
     def sum(self, values: Tensor) -> Tensor:
-        """Likewise."""
+        """Return the sum over processes, the same numbers in each."""
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
-        """Whether it is so in at least one process, of each flag."""
+        """Return, for each flag, whether it is set in at least one process."""
 
     def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> Saved: ...
 
     def state(self, model: Decoder, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-        """What is saved of both."""
+        """Return the tensors of both that are saved."""
 
     def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
-        """Give both what was saved, in whatever number of processes."""
+        """Restore both from a checkpoint of any number of processes."""
 
     def together(self) -> AbstractContextManager[None]:
-        """In here all do their part, without a word to others.  What one of them raises ends all of them."""
+        """Run the block in all processes, without communication.
+
+        What one of them raises ends all of them.
+        """
 
     def first(self, action: Callable[[], T]) -> T:
-        """What the first process finds, in all of them.  What it raises ends all of them."""
+        """Return the first process's result in all of them.  What it raises ends all of them."""
 
 
 class Alone:
-    """One process.
+    """A training in one process.
 
     recomputed   activations are made again in the backward pass, in place of being kept (`icl.training.recomputing`)
     """

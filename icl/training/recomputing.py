@@ -14,7 +14,7 @@ from icl.models.decoder import Decoder
 
 
 def recompute(model: Decoder) -> None:
-    """In place; names of parameters stay as they are."""
+    """Make sublayers recompute their activations, in place; names of parameters stay as they are."""
     for sublayer in model.sublayers:
         sublayer.forward = partial(
             checkpoint, sublayer.forward, use_reentrant=False, preserve_rng_state=bool(model.config.dropout)

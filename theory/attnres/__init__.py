@@ -1,1 +1,1 @@
-"""Attention Residuals: what is bounded, and by what."""
+"""Attention Residuals: the quantities that are bounded, and what bounds them."""

@@ -1,4 +1,4 @@
-"""How large hidden states can become under a depth rule, from the weights alone, and what depth attention must keep.
+"""Bounds on hidden states under a depth rule, from the weights alone, and the weights that depth attention must keep.
 
 Notation.  Output 0 is the embedding, output i that of sublayer i, v_1 .. v_k are the sources of a read
 (`theory.plans.accounting.depth_reads`), each a sum of outputs, and h is what is read.  ||.|| is the Euclidean norm of
@@ -38,7 +38,7 @@ from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan, Residua
 
 
 def read_bounds(config: Architecture, plan: Plan, embedding: float, outputs: Sequence[float]) -> list[float]:
-    """Bounds on what every sublayer reads, and on the last read, from bounds on the embedding and on every output.
+    """Return bounds on what every sublayer reads, and on the last read, from bounds on the embedding and every output.
 
     `outputs` are in the order of sublayers, as from `theory.attnres.sublayers`.  Raises BadInput if their
     number is wrong, one is negative, or the depth rule has learned weights without a bound (DenseFormer).
@@ -53,9 +53,9 @@ def read_bounds(config: Architecture, plan: Plan, embedding: float, outputs: Seq
 
 
 def weight_floor(sources: int, query_norm: float, d: int) -> float:
-    """What no softmax weight over `sources` sources of width d falls below; query_norm is ||query * gain||.
+    """Return the floor of a softmax weight over `sources` sources of width d, where query_norm is ||query * gain||.
 
-    1 / (1 + (sources - 1) exp(2 query_norm sqrt d)); attained if eps = 0.  For one head, keys normed.  Raises
+    It is 1 / (1 + (sources - 1) exp(2 query_norm sqrt d)), attained if eps = 0.  For one head, keys normed.  Raises
     InvalidSize.
     """
     from scipy.special import expit
@@ -68,10 +68,10 @@ def weight_floor(sources: int, query_norm: float, d: int) -> float:
 
 
 def start_scale(config: Architecture, plan: Plan) -> list[float]:
-    """At the start, what every read (the last one too) is of the PreNorm network's, exactly if norms have eps = 0.
+    """Return, for every read at the start, its factor to the PreNorm network's read, exactly if norms have eps = 0.
 
-    Raises BadInput where there is no such number: no norm before the sublayers or the head, no residual stream, or a
-    window that leaves outputs out.
+    The last read is included.  Raises BadInput where there is no such number: no norm before the sublayers or the head,
+    no residual stream, or a window that leaves outputs out.
     """
     reads = _reads(config, plan)
     if "none" in (config.sublayer_norm, config.head_norm):

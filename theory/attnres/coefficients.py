@@ -1,4 +1,4 @@
-"""How often every read holds every output, where a depth rule does not look at contents: at the start, or as averages.
+"""Coefficients of every output in every read, for depth rules that do not look at contents: at the start, or averages.
 
 Output 0 is the embedding, output i that of sublayer i, v_i; read l, counted from 0, comes after l outputs and is
     h_l = sum_{i <= l} A_li v_i.
@@ -29,7 +29,10 @@ Matrix = tuple[tuple[Any, ...], ...]
 
 
 def start_matrix(config: Architecture, plan: Plan) -> Matrix:
-    """A at initial weights, in Fractions; row l has l + 1 entries.  Raises BadInput if plan and sizes do not fit."""
+    """Return A at initial weights, in Fractions; row l has l + 1 entries.
+
+    Raises BadInput if plan and sizes do not fit.
+    """
     for misfit in misfits(config, plan):
         raise BadInput(misfit)
     reads = depth_reads(config, plan)
@@ -38,10 +41,10 @@ def start_matrix(config: Architecture, plan: Plan) -> Matrix:
 
 
 def average_matrix(weights: Sequence[Sequence[Any]], per_layer: int) -> Matrix:
-    """A of learned averages over depth.
+    """Return A for learned averages over depth.
 
     weights     of layer n, at place n - 1: a_n0, ..., a_nn
-    per_layer   sublayers a layer
+    per_layer   sublayers per layer
 
     Raises BadInput if layer n has not n + 1 weights, InvalidSize for per_layer < 1.
     """

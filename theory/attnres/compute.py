@@ -1,4 +1,4 @@
-"""What a lower loss is worth in compute, by fitted power laws or by single losses, with what rounding leaves open.
+"""The worth of a lower loss in compute, by fitted power laws or by single losses, with the uncertainty of rounding.
 
 A law L = A C^-a reaches a loss L at C = (A / L)^(1/a).  So the base law needs rho C to reach what another, B C^-b,
 reaches at C:
@@ -24,7 +24,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """L = factor * C^-exponent, both positive."""
+    """The law L = factor * C^-exponent, both positive."""
 
     factor: float
     exponent: float
@@ -41,26 +41,27 @@ class PowerLaw:
 
 
 def worth(base: PowerLaw, other: PowerLaw, compute: float) -> float:
-    """rho: how many times `compute` the base law needs for what the other reaches with it."""
+    """Return rho, how many times `compute` the base law needs to reach the other law's loss at `compute`."""
     return base.compute(other.loss(compute)) / compute
 
 
 def worth_of_losses(base_loss: float, other_loss: float, exponent: float) -> float:
-    """rho from two losses at equal compute and the slope of the base's law."""
+    """Return rho from two losses at equal compute and the slope of the base's law."""
     return float((base_loss / other_loss) ** (1 / exponent))
 
 
 def recovered(base: float, block: float, full: float) -> float:
-    """The share of full's gain over base that block has.  Raises BadInput where there is no gain."""
+    """Return the share of full's gain over base that block has.  Raises BadInput where there is no gain."""
     if not full < base:
         raise BadInput(f"there is no gain from {base} to {full}")
     return (base - block) / (base - full)
 
 
 def over_rounding(value: Callable[..., float], numbers: Sequence[float], halves: Sequence[float]) -> Interval:
-    """The least and largest value over a box, `halves` to each side of `numbers`, for one that is monotone in each.
+    """Return the least and largest value of a function over a box, `halves` to each side of `numbers`.
 
-    halves: half a unit of each number's last printed decimal.  Raises BadInput if there are not as many.
+    The function is monotone in each number.  halves: half a unit of each number's last printed decimal.  Raises
+    BadInput if there are not as many.
     """
     if len(numbers) != len(halves):
         raise BadInput(f"{len(numbers)} numbers need as many half units, got {len(halves)}")

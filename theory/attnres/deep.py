@@ -1,4 +1,4 @@
-"""What depth attention with fixed weights does in the deep toy: every polynomial of S_xx, by positive weights.
+"""Depth attention with fixed weights in the deep toy: it makes every polynomial of S_xx, by positive weights.
 
 Setting.  Layers, tokens and scalar weights of `theory.toy.deep`: linear attention whose heads take queries and keys
 from the x slot and values from the y slot, and write the y slot.  In place of the residual stream, read l of k + 1 is
@@ -19,8 +19,8 @@ one with steps b_l / l^3, and c = k + 1: without norms, zero queries are no PreN
 
 Theorem 2.  k layers reach every polynomial p of degree <= k with p(0) = 1, as ResFormer's values do, and DenseFormer's
 averages at least in the limit; a residual stream reaches those with real roots only (`theory.toy.deep`, theorem 2).
-One number a read is enough, the ratio a_l > 0 of all outputs alike to the embedding, so Block AttnRes reaches them with
-blocks of any size, as does Full.  Nothing is lost by weights being positive or of sum one.
+One number per read is enough, the ratio a_l > 0 of all outputs alike to the embedding, so Block AttnRes reaches them
+with blocks of any size, as does Full.  Nothing is lost by weights being positive or of sum one.
 Proof.  Let p_l = 1 + u_1 + .. + u_l.  With one ratio, p_l = (1 - z s) p_{l-1} - z (1 / a - 1) s for z = beta_l a.
 Given a p_l of degree <= l with p_l(0) = 1, and t = 1 / z, there is such a p_{l-1} of degree <= l - 1 if and only if
 p_l + z (1 / a - 1) s is 0 at t, that is, 1 / a = 1 - p_l(t).  So every real t other than 0 with p_l(t) < 1 will do.
@@ -72,7 +72,7 @@ class DepthToy:
 
 
 def residual_polynomial(weights: Weights, steps: Sequence[Number], readout: Number) -> tuple[Fraction, ...]:
-    """p of theorem 1, k + 1 coefficients, ascending; exact.
+    """Return p of theorem 1, k + 1 coefficients, ascending; exact.
 
     weights: row l, of reads 0 to k, weighs the embedding and outputs 1 to l.  Raises InvalidSize.
     """
@@ -85,9 +85,10 @@ def residual_polynomial(weights: Weights, steps: Sequence[Number], readout: Numb
 
 
 def of_polynomial(residual: Sequence[Number], layers: int) -> DepthToy:
-    """Positive weights, one ratio a read, and steps with which `layers` layers make p: theorem 2's construction.
+    """Return weights and steps with which `layers` layers make p: theorem 2's construction.
 
-    residual: p's coefficients, ascending, p(0) = 1.  Raises BadInput, also if p has a larger degree.
+    The weights are positive, one ratio per read.  `residual` holds p's coefficients, ascending, p(0) = 1.  Raises
+    BadInput, also if p has a larger degree.
     """
     now = _trimmed(residual, layers)
     lowest = next((j for j, x in enumerate(now[1:], 1) if x), 0)
@@ -108,7 +109,10 @@ def of_polynomial(residual: Sequence[Number], layers: int) -> DepthToy:
 
 
 def by_horner(residual: Sequence[Number], layers: int) -> DepthToy:
-    """The same with a window of one: theorem 3.  Raises BadInput, also if a coefficient below the degree is 0."""
+    """Return the same as `of_polynomial` with a window of one: theorem 3.
+
+    Raises BadInput, also if a coefficient below the degree is 0.
+    """
     now = _trimmed(residual, layers)
     if not all(now):
         raise BadInput("a window of one makes no polynomial with a coefficient of 0 below its degree")
@@ -120,7 +124,7 @@ def by_horner(residual: Sequence[Number], layers: int) -> DepthToy:
 
 
 def last_read(tokens: Array, weights: Weights, steps: Sequence[float]) -> Array:
-    """The last read of an actual stack of linear attention layers, token by token: (T, 2d) from (T, 2d).
+    """Return the last read of an actual stack of linear attention layers, token by token: (T, 2d) from (T, 2d).
 
     Raises InvalidSize.
     """
@@ -144,7 +148,7 @@ def _check(weights: Weights, steps: Sequence[Number]) -> None:
 
 
 def _sum(row: Sequence[Number], outputs: Sequence[Sequence[Fraction]]) -> list[Fraction]:
-    """sum_i row_i u_i for polynomials u_i of growing length."""
+    """Return sum_i row_i u_i for polynomials u_i of growing length."""
     total = [Fraction(0)] * len(outputs[-1])
     for weight, u in zip(row, outputs, strict=True):
         for power, x in enumerate(u):
@@ -174,7 +178,7 @@ def _value(polynomial: Sequence[Fraction], t: Fraction) -> Fraction:
 
 
 def _point(polynomial: list[Fraction]) -> tuple[Fraction, list[Fraction]]:
-    """A t with p(t) < 1 whose p_{l-1} has a slope at 0, and that p_{l-1}."""
+    """Return a t with p(t) < 1 whose p_{l-1} has a slope at 0, and that p_{l-1}."""
     lowest = next(x for x in polynomial[1:] if x)
     for power in count():
         t = (-1 if lowest > 0 else 1) * Fraction(1, 2**power)

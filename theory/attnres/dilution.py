@@ -1,4 +1,4 @@
-"""What share of a read one sublayer's output has: what PreNorm leaves of it, and what depth attention can.
+"""The share of one sublayer's output in a read, under PreNorm and under depth attention.
 
 A read h = sum_i A_i v_i holds output i with the coefficient A_i.  Three shares, and they are not the same:
     coefficient   A_i / sum_j A_j, for A >= 0: what the rule gives, whatever the outputs are;
@@ -50,13 +50,16 @@ ROUNDING = 1e-15  # of a share in float64
 
 
 def projection_shares(coefficients: Sequence[float], outputs: Array) -> Array:
-    """A_i <v_i, h> / ||h||^2 of every output; outputs (k, d), coefficients k numbers.  Raises BadInput if h = 0."""
+    """Return A_i <v_i, h> / ||h||^2 of every output.
+
+    Shapes: outputs (k, d), coefficients k numbers.  Raises BadInput if h = 0.
+    """
     parts, h = _parts(coefficients, outputs)
     return parts @ h / (h @ h)
 
 
 def norm_shares(coefficients: Sequence[float], outputs: Array) -> Array:
-    """|A_i| ||v_i|| / ||h|| of every output; shapes and errors as for `projection_shares`."""
+    """Return |A_i| ||v_i|| / ||h|| of every output; shapes and errors as for `projection_shares`."""
     import numpy as np
 
     parts, h = _parts(coefficients, outputs)
@@ -64,7 +67,7 @@ def norm_shares(coefficients: Sequence[float], outputs: Array) -> Array:
 
 
 def share_range(members: Sequence[int], source: int, query_norm: float, d: int) -> tuple[float, float]:
-    """Between what the coefficient share of one output in source `source` (from 0) lies; both ends are attained.
+    """Return the range of the coefficient share of one output in source `source` (from 0); both ends are attained.
 
     members: outputs in every source; query_norm is ||query * gain||.  One softmax, keys normed.  Raises InvalidSize.
     """
@@ -81,7 +84,7 @@ def share_range(members: Sequence[int], source: int, query_norm: float, d: int) 
 
 
 def query_for_share(share: float, members: int, outputs: int, d: int) -> float:
-    """The least ||query * gain|| with which an output in a source of `members` of all `outputs` can have this share.
+    """Return the least ||query * gain|| with which an output in a source of `members` of `outputs` has this share.
 
     The inverse of `share_range`; 0 for one source.  A share that rounding has brought to its supremum, 1 / members,
     counts as the next below.  Raises InvalidSize.
@@ -97,7 +100,7 @@ def query_for_share(share: float, members: int, outputs: int, d: int) -> float:
 
 
 def query_for_weight(sources: int, weight: float, d: int) -> float:
-    """The least ||query * gain|| with which one of so many sources can have this weight.
+    """Return the least ||query * gain|| with which one of `sources` sources has this weight.
 
     0 up to the equal share.  Raises InvalidSize unless 0 < weight < 1.
     """
@@ -109,7 +112,7 @@ def query_for_weight(sources: int, weight: float, d: int) -> float:
 
 
 def postnorm_share(ratio: Any, sublayers: int) -> Any:
-    """The share of the stream's square that is the embedding's, after so many sublayers with a norm after the sum.
+    """Return the embedding's share of the stream's square after `sublayers` sublayers with a norm after the sum.
 
     ratio: every output's norm over the stream's, orthogonal to it.  Exact if the ratio is.
     """

@@ -1,4 +1,4 @@
-"""Gradients by depth at the start: what depth attention changes of PreNorm's, and what it cannot.
+"""Gradients by depth at the start: which of PreNorm's gradients depth attention changes, and which it cannot.
 
 Setting.  A PreNorm network and the same weights under depth attention with zero queries (static logits: zero), whose
 read l is h_l = x_l / k_l, x_l PreNorm's stream and k_l its number of sources (`theory.attnres.bounds.start_scale` is
@@ -58,20 +58,26 @@ if TYPE_CHECKING:
 
 
 def read_factor(config: Architecture, plan: Plan) -> list[float]:
-    """b_l over PreNorm's, of every read, at zero queries and eps = 0: k_l.  Raises BadInput as `start_scale`."""
+    """Return k_l, the factor of b_l to PreNorm's, for every read at zero queries and eps = 0.
+
+    Raises BadInput as `start_scale`.
+    """
     return [1 / scale for scale in start_scale(config, plan)]
 
 
 def read_exponents(stream: float, product: float = 0.0) -> tuple[float, float]:
-    """Of PreNorm's and Full's gradient at read l as a power of l + 1, where the stream's norm has the exponent `stream`
-    and ||h_l|| ||b_l|| the exponent -product."""
+    """Return the exponents in l + 1 of PreNorm's and Full's gradient at read l.
+
+    The stream's norm has the exponent `stream`, and ||h_l|| ||b_l|| the exponent -product.
+    """
     return -stream - product, 1 - stream - product
 
 
 def output_gradients(matrix: Sequence[Sequence[float]], of_reads: Sequence[Array]) -> list[Array]:
-    """G_i of every output from b_l of every read, A^T b, for a depth rule that does not look at contents, or not yet.
+    """Return G_i of every output from b_l of every read, as A^T b.
 
-    matrix: row l with l + 1 entries; of_reads: as many arrays of one shape.  Raises BadInput for other numbers.
+    The depth rule does not look at contents, or not yet.  matrix: row l with l + 1 entries; of_reads: as many arrays of
+    one shape.  Raises BadInput for other numbers.
     """
     if len(matrix) != len(of_reads) or any(len(row) != i for i, row in enumerate(matrix, 1)):
         raise BadInput(f"{len(of_reads)} reads need as many rows of 1, 2, ... entries")
@@ -85,7 +91,7 @@ def output_gradients(matrix: Sequence[Sequence[float]], of_reads: Sequence[Array
 
 
 def query_gradient(query: Array, gain: Array, sources: Array, of_read: Array, eps: float = 0.0) -> Array:
-    """dL/dw of one read with a softmax over depth, one head and normed keys, at any query; (d,).
+    """Return dL/dw of one read with a softmax over depth, one head and normed keys, at any query; (d,).
 
     query, gain (d,); sources (k, T, d), for T tokens in all; of_read = dL/dh (T, d); eps of the key norm.  Raises
     BadInput if the shapes do not fit.

@@ -1,11 +1,11 @@
-"""How fast what is read can grow with depth when every sublayer starts with a norm, and networks that grow so.
+"""Growth of reads with depth when every sublayer starts with a norm, and networks that attain it.
 
 Notation of `theory.attnres.bounds`; M sublayers, ||v_0|| <= c_0 and ||v_i|| <= C for the others.
 
 Largest (`largest_read`).  By `read_bounds`, the last read is at most
     residual (PreNorm)                c_0 + M C                 linear in depth
     Full                              max(c_0, C)               whatever the depth, if M > 0
-    Block, S sublayers a block        max(c_0, min(S, M) C)     whatever the depth; N blocks: ceil(M / N) C, linear
+    Block, S sublayers per block      max(c_0, min(S, M) C)     whatever the depth; N blocks: ceil(M / N) C, linear
     PostNorm (norm after the sum)     max |gain| sqrt d         whatever the depth
     averages, layers of p sublayers   y_L, or y_1 if that is larger, if every sum_i |a_ni| <= A, after L > 0 layers:
                                       y_L = A^L c_0 + p C (A + A^2 + ... + A^L)
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 def largest_read(depth: Depth, sublayers: int, embedding: Any, output: Any) -> Any:
-    """The closed form of `read_bounds` for the last read, where every output but the embedding has one bound.
+    """Return the closed form of `read_bounds` for the last read, where all outputs but the embedding have one bound.
 
     Exact if the bounds are.  Raises BadInput for a depth rule without one: several heads, a window, sigmoid, averages.
     """
@@ -83,7 +83,7 @@ def largest_read(depth: Depth, sublayers: int, embedding: Any, output: Any) -> A
 
 
 def largest_average(row: Any, layers: int, per_layer: int, embedding: Any, output: Any) -> Any:
-    """The largest Y_L of DenseFormer if every layer's weights have absolute values that add up to `row` at most."""
+    """Return DenseFormer's largest Y_L if the absolute weights of every layer add up to `row` at most."""
     at_least("layers", layers, 0)
     at_least("per_layer", per_layer, 1)
     newest = row**layers * embedding + per_layer * output * sum(row**n for n in range(1, layers + 1))
@@ -91,9 +91,10 @@ def largest_average(row: Any, layers: int, per_layer: int, embedding: Any, outpu
 
 
 def typical_read(depth: Depth, sublayers: int, embedding: float, output: float) -> float:
-    """The root mean square of the last read at zero queries, for uncorrelated outputs of these root mean squares.
+    """Return the root mean square of the last read at zero queries.
 
-    Raises BadInput for a chain, and for a window, which leaves outputs out.
+    Outputs are uncorrelated and have the given root mean squares.  Raises BadInput for a chain, and for a window, which
+    leaves outputs out.
     """
     at_least("sublayers", sublayers, 0)
     stream = sqrt(embedding**2 + sublayers * output**2)
@@ -108,7 +109,7 @@ def typical_read(depth: Depth, sublayers: int, embedding: float, output: float) 
 
 
 def typical_range(members: Sequence[int], output: float) -> tuple[float, float]:
-    """The least and the largest root mean square of a read over softmax weights that do not look at contents.
+    """Return the least and the largest root mean square of a read over softmax weights that do not look at contents.
 
     members: how many uncorrelated outputs, of root mean square `output`, every source holds.  Raises InvalidSize.
     """
@@ -119,7 +120,7 @@ def typical_range(members: Sequence[int], output: float) -> tuple[float, float]:
 
 
 def postnorm_range(gain: Array) -> tuple[float, float]:
-    """The least and the largest norm of what a norm after the sum leaves, eps = 0; gain (d,)."""
+    """Return the least and the largest norm after a norm that follows the sum, eps = 0; gain (d,)."""
     return sqrt(gain.size) * float(abs(gain).min()), sqrt(gain.size) * float(abs(gain).max())
 
 
@@ -144,7 +145,10 @@ class Extremal:
 
 
 def extremal(config: Architecture, plan: Plan, embedding: float, outputs: Sequence[float]) -> Extremal:
-    """For outputs of these norms.  Raises BadInput, as `read_bounds`, and for rules whose bound is not attained so."""
+    """Return the network that attains all read bounds for outputs of these norms.
+
+    Raises BadInput, as `read_bounds`, and for rules whose bound is not attained so.
+    """
     if isinstance(plan.depth, DepthAttention) and (plan.depth.score, plan.depth.heads) != ("softmax", 1):
         raise BadInput("the construction is for one softmax over depth")
     if isinstance(plan.depth, Chain | DepthAverage):
@@ -163,7 +167,7 @@ def extremal(config: Architecture, plan: Plan, embedding: float, outputs: Sequen
 
 
 def in_a_plane(directions: int, d: int) -> Array:
-    """Unit vectors, (directions, d), evenly round a circle.  Raises InvalidSize: on a line there are two."""
+    """Return unit vectors, (directions, d), evenly round a circle.  Raises InvalidSize: on a line there are two."""
     import numpy as np
 
     at_least("directions", directions, 1)
@@ -179,7 +183,7 @@ def in_a_plane(directions: int, d: int) -> Array:
 
 
 def picked_weight(sources: int, directions: int, query: float, d: int) -> float:
-    """What the weight of the source that a query of this length picks is at least, in `extremal` and eps = 0."""
+    """Return the least weight of the source that a query of this length picks, in `extremal` and at eps = 0."""
     at_least("sources", sources, 1)
     at_least("directions", directions, sources)
     return 1 / (1 + (sources - 1) * exp(-query * sqrt(d) * (1 - cos(2 * pi / directions))))

@@ -1,4 +1,4 @@
-"""Which hypotheses the statements on depth attention hang on: drop one, and see which of them falls.
+"""Hypotheses of the statements on depth attention, each with a statement that is false without it.
 
 Each row has a check of the ledger behind it, which is passed by what is true and rejects what is not: the statement
 where the hypothesis is dropped.  `python -m theory.attnres.hypotheses` writes them out.
@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """dropped: a hypothesis; falls: the statement that needs it; instead: what is true without it; entry, check: of the
-    ledger, the name of the check's function."""
+    """A hypothesis and the statement that needs it.
+
+    dropped: a hypothesis; falls: the statement that needs it; instead: what is true without it; entry, check: of the
+    ledger, the name of the check's function.
+    """
 
     dropped: str
     falls: str
@@ -75,7 +78,7 @@ ROWS = (
 
 
 def table() -> str:
-    """A line a row: without, falls, instead, and where that is checked."""
+    """Return one line per row: without, falls, instead, and where that is checked."""
     lines = []
     for row in ROWS:
         lines += [f"without {row.dropped}:", f"    falls: {row.falls}", f"    instead: {row.instead}"]

@@ -1,4 +1,4 @@
-"""How large outputs and reads are at initial weights, on average over these, exactly.
+"""Mean squares of outputs and reads over initial weights, exactly.
 
 A decoder as `icl.models.initial` fills it: all matrices and embeddings independent and normal with deviation std, those
 that write to the stream (attention's output, the feed-forward's down) with tau = std, or std / sqrt(2 L) for L layers
@@ -33,7 +33,7 @@ from theory.plans.plan import Plan
 
 
 def initial_outputs(config: Architecture, plan: Plan, std: float = 0.02, *, scale_outputs: bool = True) -> list[float]:
-    """E ||v_i||^2 of the embedding and every sublayer's output, one token alone, eps = 0.
+    """Return E ||v_i||^2 of the embedding and every sublayer's output, one token alone, eps = 0.
 
     std, scale_outputs as a decoder takes them.  Raises BadInput for a model without tokens or without norms before its
     sublayers, with a latent, and for a plan that changes values.
@@ -50,7 +50,7 @@ def initial_outputs(config: Architecture, plan: Plan, std: float = 0.02, *, scal
 
 
 def initial_reads(config: Architecture, plan: Plan, std: float = 0.02, *, scale_outputs: bool = True) -> list[float]:
-    """E ||h_l||^2 of every read, the last one too; as `initial_outputs`."""
+    """Return E ||h_l||^2 of every read, the last one too; arguments as in `initial_outputs`."""
     outputs = initial_outputs(config, plan, std, scale_outputs=scale_outputs)
     return [
         sum(float(a) ** 2 * size for a, size in zip(row, outputs, strict=False)) for row in start_matrix(config, plan)
@@ -58,7 +58,7 @@ def initial_reads(config: Architecture, plan: Plan, std: float = 0.02, *, scale_
 
 
 def _ordinary(plan: Plan) -> bool:
-    """Whether every head reads its own values alone."""
+    """Return whether every head reads its own values alone."""
     from theory.plans.mix import v
 
     heads = [(plan.head(n, h), v(n, h)) for n, h in plan.shape.cells()]

@@ -1,4 +1,4 @@
-"""How large reads are at initial weights where a token sees others, by its place: in wide networks, evenly attending.
+"""Mean squares of reads at initial weights by a token's place, in wide networks that attend evenly.
 
 Setting of `theory.attnres.initial`, but T tokens, all different.  Two more things are assumed, both true in a limit:
     even     attention gives 1 / t to each of t tokens: its logits, of deviation d std^2, are small.  Uneven weights
@@ -42,9 +42,10 @@ NODES = 200
 def token_reads(
     config: Architecture, plan: Plan, tokens: int, std: float = 0.02, *, scale_outputs: bool = True
 ) -> Array:
-    """E ||h_l||^2 of every read by place, (reads, tokens), the last read too; std, scale_outputs as a decoder's.
+    """Return E ||h_l||^2 of every read by place, (reads, tokens), the last read included.
 
-    Raises BadInput as `initial_outputs` and, for a window, `start_scale`; InvalidSize for less than one token.
+    std, scale_outputs as a decoder's.  Raises BadInput as `initial_outputs` and, for a window, `start_scale`;
+    InvalidSize for fewer than one token.
     """
     at_least("tokens", tokens, 1)
     lone = initial_outputs(config, plan, std, scale_outputs=scale_outputs)
@@ -69,7 +70,7 @@ def token_reads(
 
 
 def inner_products(q: float, kind: Kind) -> Array:
-    """Of E z_i z_j, inner numbers of two tokens, the coefficients by powers of their arguments' correlation."""
+    """Return the coefficients of E z_i z_j, inner numbers of two tokens, by powers of their arguments' correlation."""
     from scipy.special import expit, ndtr
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)

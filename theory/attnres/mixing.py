@@ -1,4 +1,4 @@
-"""Depth rules as matrices: which reads they can make of the outputs, and how much has to be kept for that.
+"""Depth rules as matrices: the reads that they can make of the outputs, and the memory that this takes.
 
 For given weights, reads h_0 .. h_{n-1} (the last one feeds the head) are M times outputs v_0 .. v_{n-1}, v_0 being
 the embedding.  M is lower triangular, as output r comes after read r - 1.  Its *semiseparable rank* is the largest
@@ -56,9 +56,10 @@ Matrix = list[list[Fraction]]
 
 
 def mixing_matrix(reads: Sequence[Sequence[range]], weights: Sequence[Sequence[Number]]) -> Matrix:
-    """M, (n, n), from the sources of every read (`theory.plans.accounting.depth_reads`) and their weights; exact.
+    """Return M, (n, n), from the sources of every read and their weights; exact.
 
-    Raises BadInput where there is not one weight a source.
+    The sources are those of `theory.plans.accounting.depth_reads`.  Raises BadInput where the numbers of weights and
+    sources differ.
     """
     matrix = []
     for sources, row in zip(reads, weights, strict=True):
@@ -73,13 +74,16 @@ def mixing_matrix(reads: Sequence[Sequence[range]], weights: Sequence[Sequence[N
 
 
 def powers(reads: Sequence[Sequence[range]]) -> list[list[Fraction]]:
-    """Positive weights with rows that sum to one, for (2): 2^(r a), divided, a being a source's first output."""
+    """Return positive weights with rows that sum to one, for (2).
+
+    They are 2^(r a), divided by their sum, a being a source's first output.
+    """
     rows = [[Fraction(2) ** (r * source.start) for source in sources] for r, sources in enumerate(reads)]
     return [[weight / sum(row) for weight in row] for row in rows]
 
 
 def state_sizes(matrix: Sequence[Sequence[Number]]) -> list[int]:
-    """rank H_t for every t: the fewest vectors, once output t is there, from which later reads can be made; exact.
+    """Return rank H_t for every t: the fewest vectors, once output t exists, that give all later reads; exact.
 
     Raises InvalidSize unless the matrix is square, BadInput unless it is lower triangular.
     """
@@ -93,12 +97,12 @@ def state_sizes(matrix: Sequence[Sequence[Number]]) -> list[int]:
 
 
 def semiseparable_rank(matrix: Sequence[Sequence[Number]]) -> int:
-    """The largest rank of a block on and below the diagonal; exact.  Raises as `state_sizes` does."""
+    """Return the largest rank of a block on and below the diagonal; exact.  Raises as `state_sizes` does."""
     return max(state_sizes(matrix))
 
 
 def greatest_rank(config: Architecture, plan: Plan) -> int:
-    """The largest semiseparable rank that a depth rule's weights can give its reads, the last one included (2).
+    """Return the largest semiseparable rank that a depth rule's weights can give its reads, the last included (2).
 
     Raises BadInput for a plan that does not fit, and for DenseFormer, whose reads are averages of streams: see
     `of_averages`.
@@ -118,9 +122,10 @@ def greatest_rank(config: Architecture, plan: Plan) -> int:
 
 
 def of_averages(averages: Sequence[Sequence[Number]]) -> Matrix:
-    """M of DenseFormer's weights A, both lower triangular, from what layers add to what is read after them (4); exact.
+    """Return M for DenseFormer's weights A, both lower triangular (4); exact.
 
-    averages: row n has the weights of X_0 .. X_n in Y_n.  Raises InvalidSize for rows of other lengths.
+    M maps what layers add to what is read after them.  averages: row n has the weights of X_0 .. X_n in Y_n.  Raises
+    InvalidSize for rows of other lengths.
     """
     matrix: Matrix = []
     streams: Matrix = []  # X_n in terms of what layers add

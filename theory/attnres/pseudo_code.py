@@ -1,4 +1,4 @@
-"""The paper's pseudo-code of Block AttnRes, run on names: which outputs its sources hold, and how that goes wrong.
+"""The paper's pseudo-code of Block AttnRes, run on names: the outputs that its sources hold, and how that goes wrong.
 
 Its forward of a layer reads the blocks and the partial sum, ends a block if layer_number % (block_size // 2) is 0, adds
 the attention's output, reads again, and adds the feed-forward's.  It does not say what the list of blocks is at first,
@@ -37,7 +37,7 @@ Source = Counter[int]  # how often each output is in a source's sum; 0 the embed
 def pseudo_code(
     layers: int, block_size: int, *, first: int = 0, holds_embedding: bool = False
 ) -> tuple[list[list[Source]], Source]:
-    """The sources of every read, two a layer, and what the last layer returns as the stream.
+    """Return the sources of every read, two per layer, and what the last layer returns as the stream.
 
     first: the number of the first layer; holds_embedding: whether the list of blocks does before it.  Raises
     InvalidSize, and ZeroDivisionError for blocks of one sublayer, as the pseudo-code does.
@@ -58,7 +58,7 @@ def pseudo_code(
 
 
 def start_weights(sources: Sequence[Source]) -> dict[int, Fraction]:
-    """At zero queries, what each output weighs in a read: every source 1 / k.  Raises BadInput without a source."""
+    """Return each output's weight in a read at zero queries, 1 / k per source.  Raises BadInput without a source."""
     if not sources:
         raise BadInput("a read needs a source")
     outputs = sorted({output for source in sources for output in source})
@@ -66,12 +66,12 @@ def start_weights(sources: Sequence[Source]) -> dict[int, Fraction]:
 
 
 def doubled_share(share: Number) -> Fraction:
-    """What a source's share of a softmax becomes if it is counted twice.  Raises BadInput outside [0, 1]."""
+    """Return a source's share of a softmax once the source is counted twice.  Raises BadInput outside [0, 1]."""
     if not 0 <= share <= 1:
         raise BadInput(f"a share lies between 0 and 1, got {share}")
     return 2 * Fraction(share) / (1 + Fraction(share))
 
 
 def zero_share(logits: Sequence[float]) -> float:
-    """The share that a source of zeros takes beside sources with these logits."""
+    """Return the share that a source of zeros takes beside sources with these logits."""
     return 1 / (1 + sum(map(exp, logits)))

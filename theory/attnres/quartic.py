@@ -44,7 +44,7 @@ VECTORS, ACCURACY = 10, 1e-4  # of Lanczos: kept at a time, and relative, of the
 
 
 def gated_bound(gate: Array, up: Array, down: Array, gain: Array, *, tries: int = TRIES) -> float:
-    """The largest norm that a SwiGLU sublayer's output can have at a token: the least of (2) and `feed_forward_bound`.
+    """Return a bound on the norm of a SwiGLU sublayer's output at a token: the least of (2) and `feed_forward_bound`.
 
     gate and up (f, d), down (d, f), gain (d,) of the norm before.  `tries` pairs of c and l are tried beside those that
     are best for one number; each takes, above width 16, some dozens of products of (f, d) and (f, f) matrices.  Raises
@@ -89,7 +89,7 @@ def gated_bound(gate: Array, up: Array, down: Array, gain: Array, *, tries: int 
 
 
 def one_number_maximum(gate: Array, up: Array, column: Array) -> float:
-    """The largest norm of a SwiGLU sublayer of one inner number, over all u with ||u|| <= sqrt d.
+    """Return the largest norm of a SwiGLU sublayer of one inner number, over all u with ||u|| <= sqrt d.
 
     gate, up and column of down (d,), gains in gate and up.  With alpha = sqrt d ||gate||, beta = sqrt d ||up|| and psi
     the angle between them, at most a right one as up's sign does not count, u lies between them, at an angle t to gate:
@@ -141,7 +141,7 @@ def quartic_map(a: Array, b: Array, form: Array, shift: float) -> Callable[[Arra
 
 
 def _largest(applied: Callable[[Array], Array], start: Array, d: int) -> tuple[float, Array]:
-    """The largest eigenvalue on symmetric matrices, if it is not negative, and where the next search may start."""
+    """Return the largest eigenvalue on symmetric matrices, if not negative, and where the next search may start."""
     import numpy as np
     from scipy.sparse.linalg import LinearOperator, eigsh
 

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 def slope(q: float, kind: Kind) -> float:
-    """chi of a feed-forward whose gate and up, or input, are N(0, q).  Raises InvalidSize unless q > 0."""
+    """Return chi for a feed-forward whose gate and up, or input, are N(0, q).  Raises InvalidSize unless q > 0."""
     from scipy.special import expit, ndtr
 
     if not q > 0:
@@ -85,7 +85,7 @@ def slope(q: float, kind: Kind) -> float:
 
 
 def sent_back(outputs: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
-    """E ||b_l||^2 of every PreNorm read, over the last one, in the limit of wide networks; exact for Fractions.
+    """Return E ||b_l||^2 of every PreNorm read, over the last one, in the limit of wide networks; exact for Fractions.
 
     outputs  E ||v_i||^2, of the embedding and every sublayer's output
     slopes   chi_l (1 - 1/d) of every sublayer, chi_l for large d
@@ -103,8 +103,11 @@ def sent_back(outputs: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
 
 
 def even_beyond(chi: float = 1.0) -> float:
-    """Which multiple of the embedding's E ||v_0||^2 the outputs of many sublayers, all of one size and slope, must have
-    together for reads' gradients to be more even under Full than under PreNorm.  Raises InvalidSize unless chi > 0."""
+    """Return the size of all outputs beyond which reads' gradients are more even under Full than under PreNorm.
+
+    The size is E ||v||^2 of the outputs together, over that of the embedding; there are many sublayers, all of one size
+    and slope chi.  Raises InvalidSize unless chi > 0.
+    """
     from scipy.optimize import brentq
     from scipy.special import spence
 
@@ -121,7 +124,7 @@ def even_beyond(chi: float = 1.0) -> float:
 
 
 def start_gradients(config: Architecture, plan: Plan, std: float = 0.02, *, scale_outputs: bool = True) -> list[float]:
-    """E ||b_l||^2 of every read, over PreNorm's last one, in the limit of wide networks.
+    """Return E ||b_l||^2 of every read, over PreNorm's last one, in the limit of wide networks.
 
     std, scale_outputs as a decoder takes them; zero queries.  Raises BadInput as `initial_outputs` and `start_scale`.
     """

@@ -1,4 +1,4 @@
-"""How large a sublayer's output can be, from its weights alone, if a norm stands before it; and where that is attained.
+"""Bounds on a sublayer's output from its weights alone, if a norm stands before it, and where they are attained.
 
 Notation.  ||.|| is the Euclidean norm of one token's vector and, for matrices, the spectral norm; a <= b between
 symmetric matrices means that b - a has no negative eigenvalue; d is the width, and lambda the largest eigenvalue.
@@ -87,7 +87,7 @@ _SHARPNESS = 60.0  # eigenvalues by this power stand in for the largest one
 
 
 def attention_bound(value: Array, output: Array, gain: Array) -> float:
-    """The largest norm that an attention sublayer's output can have at a token, whatever its queries and keys.
+    """Return a bound on the norm of an attention sublayer's output at a token, whatever its queries and keys.
 
     value (H, w, d) and output (H, d, w), for every query head; gain (d,) of the norm before.  Softmax attention over
     the layer's own values, without biases.  Raises InvalidSize if the shapes do not fit.
@@ -108,7 +108,7 @@ def attention_bound(value: Array, output: Array, gain: Array) -> float:
 
 
 def attention_attained(value: Array, output: Array, gain: Array, *, starts: int = 8, seed: int = 0) -> float:
-    """A norm that an attention sublayer's output has where every head sees the token it likes best.
+    """Return a norm that an attention sublayer's output has where every head sees the token it likes best.
 
     The largest found of sqrt d sum_h ||W_h^T y|| by turns over y and the heads, which never fall, from the directions
     of the heads' sum and `starts` random ones.  Shapes and errors as for `attention_bound`.
@@ -135,7 +135,7 @@ def attention_attained(value: Array, output: Array, gain: Array, *, starts: int 
 def feed_forward_bound(
     gate: Array | None, up: Array, down: Array, gain: Array, activation: Activation | None = None
 ) -> float:
-    """The largest norm that a feed-forward sublayer's output can have at a token.
+    """Return a bound on the norm of a feed-forward sublayer's output at a token.
 
     gate and up (f, d), down (d, f), gain (d,) of the norm before; SwiGLU, or without a gate (None) GELU, or SiLU if
     that is the activation.  Not said, an ungated one is bounded for both.  No biases.  Raises InvalidSize if the shapes
@@ -163,7 +163,10 @@ def feed_forward_bound(
 
 
 def even_share(a: Any, activation: Activation) -> Any:
-    """g(a) - 1/2 for silu(a) or gelu(a) = a g(a): what the activation has beside a/2, as a share of a >= 0."""
+    """Return g(a) - 1/2 for silu(a) or gelu(a) = a g(a).
+
+    That is the part of the activation beside a/2, as a share of a >= 0.
+    """
     import numpy as np
     from scipy.special import erf
 
@@ -171,13 +174,13 @@ def even_share(a: Any, activation: Activation) -> Any:
 
 
 def gram(a: Array, b: Array) -> Array:
-    """Inner products <M_i, M_j> of M_i = (a_i b_i^T + b_i a_i^T) / 2, for rows a and b (f, d): (f, f)."""
+    """Return inner products <M_i, M_j> of M_i = (a_i b_i^T + b_i a_i^T) / 2, for rows a and b (f, d): (f, f)."""
     cross = a @ b.T
     return ((a @ a.T) * (b @ b.T) + cross * cross.T) / 2
 
 
 def _shared(squares: Array, p: Array) -> float:
-    """The least lambda(sum_h W_h W_h^T / p_h) found, from this p on; squares (H, d, d) are W_h W_h^T.
+    """Return the least lambda(sum_h W_h W_h^T / p_h) found, from this p on; squares (H, d, d) are W_h W_h^T.
 
     At the best p, p_h^2 is as tr Y W_h W_h^T for some Y on the largest eigenvalue's eigenvectors; turns of this, with a
     power of the matrix for Y and by half steps, settle near it.  Every p on the way is a bound.
@@ -199,7 +202,7 @@ def _shared(squares: Array, p: Array) -> float:
 
 
 def _together(r: Array, shares: Array, down: Array) -> float:
-    """(1) squared, at radius 1: the least over some T.  r (f, m), shares (f,), down (d, f)."""
+    """Return (1) squared, at radius 1: the least over some T.  r (f, m), shares (f,), down (d, f)."""
     import numpy as np
 
     product, found = down @ r, []
@@ -218,7 +221,7 @@ def _together(r: Array, shares: Array, down: Array) -> float:
 
 
 def _root(square: Array) -> Array:
-    """R with R R^T = square, or above it by rounding."""
+    """Return R with R R^T = square, or above it by rounding."""
     import numpy as np
 
     more = len(square) * np.finfo(np.float64).eps * np.trace(square)
@@ -226,7 +229,7 @@ def _root(square: Array) -> Array:
 
 
 def _top(symmetric: Array) -> float:
-    """The largest eigenvalue."""
+    """Return the largest eigenvalue."""
     from scipy.linalg import eigh
 
     last = len(symmetric) - 1
@@ -241,7 +244,7 @@ def _attention(value: Array, output: Array, gain: Array) -> tuple[Array, Array, 
 
 
 def folded(gate: Array | None, up: Array, down: Array, gain: Array) -> tuple[Array | None, Array, Array]:
-    """A = gate D (None without one), B = up D and down, of weights as for `feed_forward_bound`, which are checked."""
+    """Return A = gate D (None without one), B = up D and down, for checked weights as in `feed_forward_bound`."""
     up, down, gain = (_finite(x) for x in (up, down, gain))
     gate = None if gate is None else _finite(gate)
     like = up.shape if gate is None else gate.shape
@@ -260,7 +263,7 @@ def _finite(x: Any) -> Array:
 
 
 def _norm(matrices: Array) -> Any:
-    """Spectral norms over the last two dimensions."""
+    """Return spectral norms over the last two dimensions."""
     import numpy as np
 
     return np.linalg.norm(matrices, ord=2, axis=(-2, -1))

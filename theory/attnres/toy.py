@@ -1,4 +1,4 @@
-"""How large hidden states are by depth in the linear-attention toy on in-context regression, exactly: no norms at all.
+"""Mean squares of hidden states by depth in the linear-attention toy on in-context regression, exactly, without norms.
 
 Setting.  `theory.toy.deep`: tokens (x_t ; y_t), t <= n, and a query (x ; 0); queries and keys of every layer read the x
 slot, values read the y slot and outputs write it; all attend over the n context tokens; data as in
@@ -31,7 +31,7 @@ Depth.  Gradient steps of one size beta > 0.
     Full at zero queries, a_l = 1 / (l + 1): the sum of outputs is bounded in mean square whatever the depth, and h_l
     falls as 1 / l.  For log prod |1 - beta s / i^3| <= sum log(1 + beta s / i^3) <= int_0^inf log(1 + beta s / t^3) dt
     = (2 pi / sqrt 3) (beta s)^(1/3), and exp of a multiple of s^(1/3) has a mean, as the density of s is at most
-    e^(-s/2) times a polynomial.  Block with S layers a block repeats every a_i at most S times: S times that exponent.
+    e^(-s/2) times a polynomial.  Block with S layers per block repeats every a_i at most S times: S times the exponent.
     A fixed number of blocks: a_l >= 1 / (N + 1), so the sum grows as a residual stream's with steps between beta and
     beta / (N + 1)^3, and h_l too.
 So here AttnRes does keep magnitudes bounded without a norm, at the start, by hardly moving: its total step is
@@ -64,14 +64,17 @@ class Read:
 
 @dataclass(frozen=True)
 class MeanSquares:
-    """E ||h||^2 of a read: of a context token, on average over them, and of the query; both slots together."""
+    """The mean E ||h||^2 of a read, for a context token (their average) and for the query; both slots together."""
 
     context: Any
     query: Any
 
 
 def descent_reads(matrix: Matrix, steps: Sequence[Number]) -> list[Read]:
-    """Of layers with B_l = steps[l - 1] I under the depth rule `matrix`.  Raises BadInput if their numbers differ."""
+    """Return the reads of layers with B_l = steps[l - 1] I under the depth rule `matrix`.
+
+    Raises BadInput if their numbers differ.
+    """
     *rows, last = _checked(matrix, steps)
     outputs: list[Polynomial] = [(1,)]
     answers: list[Polynomial] = [(0,)]
@@ -86,7 +89,10 @@ def descent_reads(matrix: Matrix, steps: Sequence[Number]) -> list[Read]:
 
 
 def random_reads(matrix: Matrix, deviations: Sequence[Number]) -> list[Read]:
-    """Of layers whose B_l has independent entries N(0, deviations[l - 1]^2 / d); as `descent_reads`."""
+    """Return the reads of layers whose B_l has independent entries N(0, deviations[l - 1]^2 / d).
+
+    As `descent_reads` otherwise.
+    """
     *rows, last = _checked(matrix, deviations)
     outputs: list[Polynomial] = [(1,)]
     answers: list[Polynomial] = [(0,)]
@@ -102,12 +108,12 @@ def random_reads(matrix: Matrix, deviations: Sequence[Number]) -> list[Read]:
 
 
 def mean_squares(setting: Setting, read: Read) -> MeanSquares:
-    """On average over prompts too; exact for rational weights and sigma."""
+    """Return the mean squares of a read over prompts too; exact for rational weights and sigma."""
     d, n, noise = setting.d, setting.n, setting.sigma**2
     traces = trace_moments(d, n, max(len(read.context), len(read.query) + 1))
 
     def mean(polynomial: Polynomial, shift: int) -> Any:
-        """E sum_i s_i^shift polynomial(s_i)."""
+        """Return E sum_i s_i^shift polynomial(s_i)."""
         return sum(c * traces[power] for power, c in enumerate(polynomial, shift))
 
     y = mean(read.context, 1) + noise * (mean(read.context, 0) + (n - d) * read.context[0])

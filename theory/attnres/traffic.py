@@ -1,4 +1,4 @@
-"""What depth rules read from and write to memory, in vectors of d numbers a token, found by running them and counting.
+"""Memory traffic of depth rules, in vectors of d numbers per token, counted by running them.
 
 What counts.  A vector that an algorithm takes from memory is one read, one that it puts there one write; logits and log
 masses are not counted.  What a sublayer does is its own: it writes its output, and *what it reads is handed over* to
@@ -44,7 +44,7 @@ from theory.plans.suggestions import unknown
 
 
 class Memory:
-    """Vectors by name, and how many of them were read and written for each sublayer."""
+    """Vectors by name, and the numbers of reads and writes for each sublayer."""
 
     def __init__(self, sublayers: int) -> None:
         self.counts = [Fraction(0)] * sublayers
@@ -52,11 +52,11 @@ class Memory:
         self._vectors: dict[str, Array] = {}
 
     def put(self, name: str, vector: Array) -> None:
-        """By a sublayer, or before all: not counted."""
+        """Store a vector that a sublayer writes, or that exists before all; not counted."""
         self._vectors[name] = vector
 
     def rename(self, old: str, new: str) -> None:
-        """Moves nothing."""
+        """Rename a vector, which moves nothing."""
         self._vectors[new] = self._vectors.pop(old)
 
     def read(self, *names: str) -> Array:
@@ -68,13 +68,13 @@ class Memory:
         self._vectors[name] = vector
 
     def add(self, output: str, total: str) -> Array:
-        """total <- total + output, which is forgotten; in memory, and returned."""
+        """Add the output to the total in memory, forget the output, and return the total."""
         self.write(total, self.read(total, output).sum(axis=0))
         del self._vectors[output]
         return self._vectors[total]
 
     def handed(self, name: str) -> Array:
-        """What a sublayer takes from memory itself: not counted."""
+        """Return a vector that a sublayer takes from memory itself; not counted."""
         return self._vectors[name]
 
     def _count(self, vectors: int) -> None:
@@ -83,9 +83,9 @@ class Memory:
 
 
 class Schedule(ABC):
-    """What sublayers, from 0, are handed, and what becomes of their outputs.  Output 0 is the embedding.
+    """A schedule: what sublayers, from 0, are handed, and where their outputs go.  Output 0 is the embedding.
 
-    queries (sublayers, d); block: sublayers a block, of which the last may have fewer.
+    queries (sublayers, d); block: sublayers per block, of which the last may have fewer.
     """
 
     def __init__(self, memory: Memory, queries: Array, block: int, eps: float) -> None:
@@ -93,20 +93,20 @@ class Schedule(ABC):
 
     @abstractmethod
     def hand(self, sublayer: int) -> Array:
-        """What the sublayer reads."""
+        """Return what the sublayer reads."""
 
     def take(self, sublayer: int) -> None:  # noqa: B027 - an output may stay where it is
-        """Its output is in memory, under the name of sublayer + 1."""
+        """Process a sublayer's output, which is in memory under the name of sublayer + 1."""
 
     def _attend(self, sublayer: int, sources: Array) -> Part:
         return attend(self.queries[sublayer], sources, self.eps)
 
     def _complete(self, sublayer: int) -> list[str]:
-        """The embedding and the sums of the blocks that are complete."""
+        """Return the names of the embedding and of the sums of complete blocks."""
         return ["0", *(f"block {b}" for b in range(sublayer // self.block))]
 
     def _sum(self, sublayer: int) -> None:
-        """Adds an output to the sum of its block."""
+        """Add an output to the sum of its block."""
         if sublayer % self.block == 0:
             self.memory.rename(str(sublayer + 1), "sum")
         else:
@@ -138,7 +138,7 @@ class NaiveBlock(Schedule):
 
 
 class TwoPhases(Schedule):
-    """Phase 1 when a block begins; phase 2 merges in what the block has made."""
+    """The two-phase schedule: phase 1 when a block begins; phase 2 merges in what the block has made."""
 
     def __init__(self, memory: Memory, queries: Array, block: int, eps: float) -> None:
         super().__init__(memory, queries, block, eps)
@@ -146,11 +146,11 @@ class TwoPhases(Schedule):
 
     @abstractmethod
     def earlier(self, sublayer: int) -> list[str]:
-        """Sources from before the block that begins with this sublayer."""
+        """Return the sources from before the block that begins with this sublayer."""
 
     @abstractmethod
     def recent(self, sublayer: int) -> Array:
-        """Sources (k, d) that the block has made before this sublayer, not its first."""
+        """Return the sources (k, d) that the block has made before this sublayer, which is not its first."""
 
     def hand(self, sublayer: int) -> Array:
         if sublayer % self.block == 0:
@@ -206,7 +206,10 @@ SCHEDULES: Mapping[str, type[Schedule]] = {
 
 @dataclass(frozen=True)
 class Traffic:
-    """counts: vectors a token by sublayer; what phase 1 reads is shared out.  inputs: what the sublayers read, (d,)."""
+    """The traffic of a schedule.
+
+    counts: vectors per token by sublayer; what phase 1 reads is shared out.  inputs: what the sublayers read, (d,).
+    """
 
     counts: tuple[Fraction, ...]
     inputs: tuple[Array, ...]
@@ -241,7 +244,10 @@ def traffic(
 
 
 def mean_traffic(schedule: str, blocks: int, size: int) -> Fraction:
-    """The closed form of the mean over all sublayers of `blocks` blocks of `size` sublayers.  Raises as `traffic`."""
+    """Return the closed form of the mean over all sublayers of `blocks` blocks of `size` sublayers.
+
+    Raises as `traffic`.
+    """
     at_least("blocks", blocks, 1)
     at_least("size", size, 1)
     n, s = Fraction(blocks), Fraction(size)

@@ -35,14 +35,14 @@ Sublayer = Callable[[Array], Array]
 
 
 class Part(NamedTuple):
-    """What reads made of some sources: mean o, (..., d), and log_mass z, (...)."""
+    """The result of reads over some sources: mean o, (..., d), and log_mass z, (...)."""
 
     mean: Array
     log_mass: Array
 
 
 def attend(queries: Array, sources: Array, eps: float = 0.0) -> Part:
-    """The parts that reads make of some sources, by a direct softmax of <query, v / sqrt(mean v^2 + eps)>.
+    """Return the parts that reads make of some sources, by a direct softmax of <query, v / sqrt(mean v^2 + eps)>.
 
     queries (..., d), sources (k, d): mean (..., d), log_mass (...).  The gain of keys belongs to the query.  A source
     of zeros has the key 0.  Raises InvalidSize if the shapes do not fit or there is no source.
@@ -59,7 +59,7 @@ def attend(queries: Array, sources: Array, eps: float = 0.0) -> Part:
 
 
 def merge(one: Part, other: Part) -> Part:
-    """The part of both sets of sources together (1)."""
+    """Return the part of both sets of sources together (1)."""
     log_mass = np.logaddexp(one.log_mass, other.log_mass)
     means = (np.exp(part.log_mass - log_mass)[..., None] * part.mean for part in (one, other))
     return Part(sum(means, np.zeros_like(one.mean)), log_mass)
@@ -68,7 +68,7 @@ def merge(one: Part, other: Part) -> Part:
 def reads_from_half(
     embedding: Array, sublayers: Sequence[Sublayer], queries: Array, eps: float = 0.0
 ) -> tuple[list[Array], int]:
-    """All reads of Full AttnRes, the last one too, and the most vectors that were kept at a time (3).
+    """Return all reads of Full AttnRes, the last one too, and the most vectors that were kept at a time (3).
 
     embedding (d,), queries (sublayers + 1, d).  Raises InvalidSize if their number is wrong.
     """

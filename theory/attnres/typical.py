@@ -1,4 +1,4 @@
-"""How large a sublayer's output typically is, with random weights and a normed input: mean squares, exact at any width.
+"""Mean squares of a sublayer's output with random weights and a normed input, exact at any width.
 
 Weights are independent and normal with mean 0: deviation `std` in value, gate and up, `written` in output and down,
 which write to the residual stream (`icl.models.initial`: written = std / sqrt(2 layers), or std).  The input is
@@ -40,7 +40,7 @@ Kind = Literal["swiglu", "gelu", "silu"]
 
 
 def attention_square(d: int, heads: int, width: int, std: float, written: float, share: float) -> float:
-    """E ||output||^2 of an attention sublayer at a token.
+    """Return E ||output||^2 of an attention sublayer at a token.
 
     share: mean over heads of sum_j p_hj^2, p_hj what head h gives to token j, for tokens whose normed vectors are
     orthogonal, or independent and of mean 0: 1/t for even attention over t tokens, 1 for one token, whatever it is.
@@ -55,7 +55,7 @@ def attention_square(d: int, heads: int, width: int, std: float, written: float,
 
 
 def feed_forward_square(d: int, d_ff: int, std: float, written: float, kind: Kind = "swiglu") -> float:
-    """E ||output||^2 of a feed-forward sublayer of d_ff inner numbers at a token.  Raises InvalidSize."""
+    """Return E ||output||^2 of a feed-forward sublayer of d_ff inner numbers at a token.  Raises InvalidSize."""
     at_least("d", d, 1)
     at_least("d_ff", d_ff, 1)
     _deviations(std, written)
@@ -63,7 +63,7 @@ def feed_forward_square(d: int, d_ff: int, std: float, written: float, kind: Kin
 
 
 def feed_forward_spread(d: int, d_ff: int, kind: Kind = "swiglu", *, std: float) -> float:
-    """Standard deviation of ||output||^2 over its mean.  Whatever writes it.  Raises InvalidSize."""
+    """Return the standard deviation of ||output||^2 over its mean, whatever writes it.  Raises InvalidSize."""
     at_least("d", d, 1)
     at_least("d_ff", d_ff, 1)
     _deviations(std, 1.0)
@@ -73,7 +73,7 @@ def feed_forward_spread(d: int, d_ff: int, kind: Kind = "swiglu", *, std: float)
 
 
 def inner_square(q: float, kind: Kind) -> float:
-    """E z^2 of an inner number whose gate and up, or input, are N(0, q).  Raises InvalidSize unless q > 0."""
+    """Return E z^2 of an inner number whose gate and up, or input, are N(0, q).  Raises InvalidSize unless q > 0."""
     if not (isfinite(q) and q > 0):
         raise InvalidSize(f"q must be positive, got {q}")
     if kind == "gelu":
@@ -82,7 +82,7 @@ def inner_square(q: float, kind: Kind) -> float:
 
 
 def _inner_moment(q: float, kind: Kind, power: int) -> float:
-    """E |z|^power for power 2 or 4, by quadrature."""
+    """Return E |z|^power for power 2 or 4, by quadrature."""
     from scipy.special import expit, ndtr
 
     gate: Callable[[float], float] = ndtr if kind == "gelu" else expit
@@ -91,7 +91,7 @@ def _inner_moment(q: float, kind: Kind, power: int) -> float:
 
 
 def normal_mean(of: Callable[[float], float]) -> float:
-    """E of(x) for x ~ N(0, 1)."""
+    """Return E of(x) for x ~ N(0, 1)."""
     from math import exp
 
     from scipy.integrate import quad

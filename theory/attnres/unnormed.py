@@ -1,4 +1,4 @@
-"""How fast what is read grows with depth when sublayers start without a norm, under a residual stream or AttnRes.
+"""Growth of reads with depth when sublayers start without a norm, under a residual stream or AttnRes.
 
 Sublayers with ||f_i(x)|| <= a_i ||x||^p.  Softmax attention over one's own values, GELU and SiLU networks have p = 1
 (`theory.attnres.bounds`, without the norm), gated ones and products of two linear maps p = 2, linear attention, whose
@@ -43,7 +43,7 @@ from theory.plans.plan import DepthAttention, Plan, Residual
 def unnormed_outputs(
     config: Architecture, plan: Plan, embedding: float, factors: Sequence[float], power: int = 1
 ) -> list[float]:
-    """Bounds on the sublayers' outputs from the embedding's norm and a_1, a_2, ...; p = power.
+    """Return bounds on the sublayers' outputs from the embedding's norm and a_1, a_2, ...; p = power.
 
     Raises BadInput as `read_bounds` does, also where a bound is no longer a finite number.
     """
@@ -58,7 +58,7 @@ def unnormed_outputs(
 
 
 def unnormed_law(depth: Depth, sublayers: int, factor: Any) -> Any:
-    """The largest last read over the embedding's norm, for a_i = factor >= 0 and p = 1; exact if that is.
+    """Return the largest last read over the embedding's norm, for a_i = factor >= 0 and p = 1; exact if that is.
 
     Raises BadInput for a depth rule without a closed form.
     """
@@ -73,7 +73,7 @@ def unnormed_law(depth: Depth, sublayers: int, factor: Any) -> Any:
 
 
 def start_growth(config: Architecture, plan: Plan, factor: int | Fraction) -> Fraction:
-    """The last read over the embedding, exactly, at zero queries and f_i = factor I.  Raises BadInput."""
+    """Return the last read over the embedding, exactly, at zero queries and f_i = factor I.  Raises BadInput."""
     *rows, last = start_matrix(config, plan)
     outputs = [Fraction(1)]
     for row in rows:

@@ -21,12 +21,12 @@ def attnres(shape: Shape) -> Plan:
     "every sublayer reads a softmax over the outputs of blocks of sublayers, which may end inside a layer",
 )
 def attnres_block(shape: Shape, blocks: int = 8, size: int = 0, layers: int = 0) -> Plan:
-    """Blocks of `size` sublayers, or of `layers` whole decoder layers; 0 and 0: as few as make at most `blocks` blocks.
+    """Give every block `size` sublayers, or `layers` decoder layers, or as few as make at most `blocks` blocks.
 
-    A layer counts as two sublayers, attention and feed-forward.  A block of an odd number of sublayers ends between the
-    two, as it does by default where 2 L / blocks, rounded up, is odd: three sublayers a block at 12 layers.  The
-    released models count in decoder layers: theirs are of the form `layers`, as `layers=3` at 27 layers, nine blocks of
-    six sublayers.  The last block takes what remains.
+    The default is `blocks`, with size and layers 0.  A layer counts as two sublayers, attention and feed-forward.  A
+    block of an odd number of sublayers ends between the two, as it does by default where 2 L / blocks, rounded up, is
+    odd: three sublayers per block at 12 layers.  The released models count in decoder layers: theirs have the form
+    `layers`, as `layers=3` at 27 layers, nine blocks of six sublayers.  The last block takes what remains.
     """
     at_least("size", size, 0)
     at_least("layers", layers, 0)

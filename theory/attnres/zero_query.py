@@ -1,4 +1,4 @@
-"""Zero queries when norms have eps > 0: which PreNorm network depth attention starts as, and how far it is from ours.
+"""Zero queries when norms have eps > 0: the PreNorm network that depth attention starts as, and its distance from ours.
 
 At the start a read is k^-1 times the stream, k its number of sources (`theory.attnres.bounds.start_scale`).  And
     (x / k) / sqrt(mean (x / k)^2 + eps) = x / sqrt(mean x^2 + k^2 eps),
@@ -49,17 +49,17 @@ GELU, SILU = 1.13, 1.1
 
 
 def equivalent_eps(config: Architecture, plan: Plan) -> list[float]:
-    """The eps of the norm after every read, the last one too, in the PreNorm network that a rule starts as.
+    """Return the eps of the norm after every read in the PreNorm network that a rule starts as.
 
-    Raises BadInput where `start_scale` does.
+    The last read is included.  Raises BadInput where `start_scale` does.
     """
     return [config.norm_eps / scale**2 for scale in start_scale(config, plan)]
 
 
 def norm_change(mean_square: float, eps: float, other: float) -> float:
-    """By which share a norm's output shrinks when its eps grows to `other`: 1 - sqrt((m + eps) / (m + other)).
+    """Return the share by which a norm's output shrinks when its eps grows to `other`.
 
-    Raises BadInput for negative numbers.
+    It is 1 - sqrt((m + eps) / (m + other)), m the mean square.  Raises BadInput for negative numbers.
     """
     if not (isfinite(mean_square + other) and mean_square >= 0 and 0 <= eps <= other):
         raise BadInput(f"need a mean square from 0 and 0 <= eps <= other, got {mean_square}, {eps} and {other}")
@@ -69,11 +69,11 @@ def norm_change(mean_square: float, eps: float, other: float) -> float:
 def difference_bounds(
     config: Architecture, plan: Plan, mean_squares: Sequence[float], slopes: Sequence[float]
 ) -> list[float]:
-    """Bounds, at every read, on how far a token's h / scale is from the PreNorm network's stream with the same weights.
+    """Return bounds, at every read, on the distance of a token's h / scale from the PreNorm network's stream.
 
-    mean_squares: the smallest of a token in that stream, before each sublayer, under LayerNorm the smallest variance;
-    slopes: of the sublayers.  One more number is returned, for the last read.  Raises BadInput as `equivalent_eps`
-    does, or if there are not as many.
+    Both networks have the same weights.  mean_squares: the smallest of a token in that stream, before each sublayer,
+    under LayerNorm the smallest variance; slopes: of the sublayers.  One more number is returned, for the last read.
+    Raises BadInput as `equivalent_eps` does, or if there are not as many.
     """
     others = equivalent_eps(config, plan)
     if not len(mean_squares) == len(slopes) == len(others) - 1:
@@ -90,7 +90,7 @@ def difference_bounds(
 
 
 def attention_slope(query: Array, key: Array, value: Array, output: Array, gain: Array) -> float:
-    """How much faster than its normed inputs an attention sublayer's output can move, in the largest norm over tokens.
+    """Return a Lipschitz constant of an attention sublayer in its normed inputs, in the largest norm over tokens.
 
     query, key and value (H, w, d), output (H, d, w), of every query head; gain (d,).  Softmax attention, no biases.
     """
@@ -102,7 +102,10 @@ def attention_slope(query: Array, key: Array, value: Array, output: Array, gain:
 
 
 def feed_forward_slope(gate: Array | None, up: Array, down: Array, gain: Array) -> float:
-    """The same of a feed-forward sublayer: gate and up (f, d), down (d, f), gain (d,); without a gate (None), GELU."""
+    """Return the same constant for a feed-forward sublayer.
+
+    gate and up (f, d), down (d, f), gain (d,); without a gate (None), GELU.
+    """
     import numpy as np
 
     columns, rows = np.linalg.norm(down, axis=0), np.linalg.norm(up * gain, axis=1)

@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 
 
 def query_token(x: Array, linear: Array, query: Array, key: Array) -> Array:
-    """q (d,), of x (d,) and C, Q, K (d, d)."""
+    """Return q (d,), for x (d,) and C, Q, K (d, d)."""
     return linear @ x + (query @ x) * (key @ x)
 
 
 def third_moments(linear: Array, query: Array, key: Array) -> Array:
-    """E q_j q_l x_k over standard normal x, (d, d, d)."""
+    """Return E q_j q_l x_k over standard normal x, (d, d, d)."""
     import numpy as np
 
     own = (query * key).sum(1)  # <Q_l, K_l>
@@ -67,8 +67,10 @@ def third_moments(linear: Array, query: Array, key: Array) -> Array:
 def linear_part(
     score: Array, keys: Array, values: Array, gate: Array, gate_keys: Array, token: tuple[Array, Array, Array]
 ) -> Array:
-    """P (w, d) of a head of the revised form, E answer x^T; its arguments as `theory.dva.in_context.answer`'s, of which
-    score is S, and gate (w, d) is G; token: C, Q and K."""
+    """Return P (w, d) = E answer x^T of a head of the revised form.
+
+    Arguments as in `theory.dva.in_context.answer`: score is S, and gate (w, d) is G; token: C, Q and K.
+    """
     import numpy as np
 
     ordinary = values.T @ keys @ score @ token[0]
@@ -77,7 +79,7 @@ def linear_part(
 
 
 def explained_by_cubes(n: int, sigma: Number, c: Number, b: Number) -> Number:
-    """Theorem 7's, exact where sigma, b and c are fractions."""
+    """Return the signal that Theorem 7 explains, exact where sigma, b and c are fractions."""
     at_least("n", n, 1)
     h_1, h_2 = _cube(1, sigma, c), _cube(2, sigma, c)
     with_w = n * mean([0, *h_1])
@@ -87,7 +89,7 @@ def explained_by_cubes(n: int, sigma: Number, c: Number, b: Number) -> Number:
 
 
 def _cube(k: int, sigma: Number, c: Number) -> Polynomial:
-    """h_k: E [x^(3 k) (1 + c y)^(3 k) | w], by powers of w, y = w x + sigma xi."""
+    """Return h_k, E [x^(3 k) (1 + c y)^(3 k) | w], by powers of w, y = w x + sigma xi."""
     from math import comb
 
     found: Polynomial = [0 * sigma] * (3 * k + 1)

@@ -1,8 +1,8 @@
 """Dynamic values never have to be made: both forms of them are ordinary attention with other values, and a gate.
 
 One head.  s (T, T) holds what query i gives to key j: a softmax's shares, masked, dropped out, or none at all; nothing
-but its numbers enters here.  v, k^R, q^R (T, w) are values and the two further projections, rows one a token; a * b is
-the product entry by entry.
+but its numbers enters here.  v, k^R, q^R (T, w) are values and the two further projections, one row per token; a * b
+is the product entry by entry.
 
 Revised form (section 3.2, Eqns. (6) to (8)): r_ij = q^R_i * k^R_j is added to v_j.
     sum_j s_ij (v_j + q^R_i * k^R_j) = (s v)_i + q^R_i * (s k^R)_i:
@@ -14,7 +14,7 @@ text does not say from which side.
     v_j r_ij = <v_j, q^R_i> k^R_j:       sum_j s_ij v_j r_ij = sum_j (s_ij <q^R_i, v_j>) k^R_j,
 attention to k^R with weights that are products of two scores, the second one without a softmax.
     r_ij v_j^T = <k^R_j, v_j> (q^R_i)^T:  sum_j s_ij r_ij v_j = q^R_i (s u)_i with u_j = <k^R_j, v_j>,
-whose output has the query's direction whatever the context holds: of that, a number a head gets through.
+whose output has the query's direction whatever the context holds: of that, one number per head gets through.
 
 So with weights that are dropped out (s after dropout), grouped queries (k^R and v shared by a group, s and q^R a head's
 own), a mask or a linear score everything stays as it is.  Making every pair's value takes T^2 w numbers, of r_ij as
@@ -41,7 +41,7 @@ Form = Literal["revised", "initial", "transposed"]
 
 
 def pair_values(form: Form, v: Array, query: Array, key: Array) -> Array:
-    """What token j gives to query i, as the paper has it: (T, T, w).
+    """Return what token j gives to query i, as the paper has it: (T, T, w).
 
     v, query (q^R), key (k^R): (T, w).  transposed: the initial form's matrix from the other side.  Raises BadInput.
     """
@@ -60,14 +60,14 @@ def pair_values(form: Form, v: Array, query: Array, key: Array) -> Array:
 
 
 def attended(s: Array, pairs: Array) -> Array:
-    """sum_j s_ij pairs_ij, (T, w)."""
+    """Return sum_j s_ij pairs_ij, (T, w)."""
     import numpy as np
 
     return np.einsum("ij,ijw->iw", s, pairs)
 
 
 def collapsed(form: Form, s: Array, v: Array, query: Array, key: Array) -> Array:
-    """The same without the pairs' values.  Raises BadInput for another form."""
+    """Return the same as `attended` of `pair_values`, without the pairs' values.  Raises BadInput for another form."""
     if form == "revised":
         return s @ v + query * (s @ key)
     if form == "initial":
@@ -78,12 +78,15 @@ def collapsed(form: Form, s: Array, v: Array, query: Array, key: Array) -> Array
 
 
 def of_one_query(v: Array, key: Array, gate: Array) -> Array:
-    """V + diag(q^R_i) K^R: the value matrix that a query with this gate (w,) sees.  v, key: matrices (w, d)."""
+    """Return V + diag(q^R_i) K^R, the value matrix that a query with this gate (w,) sees.
+
+    v, key: matrices (w, d).
+    """
     return v + gate[:, None] * key
 
 
 def pair_numbers(form: Form, tokens: int, width: int, *, naive: bool) -> int:
-    """Numbers that one head holds beside its inputs and output while it attends.  Raises InvalidSize.
+    """Return the numbers that one head holds beside its inputs and output while it attends.  Raises InvalidSize.
 
     naive: the values of all pairs, and in the initial form its matrices; else the weights of pairs.
     """

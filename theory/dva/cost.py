@@ -1,4 +1,4 @@
-"""What one head of dynamic values costs, with every pair's value made and collapsed: arithmetic and memory.
+"""The cost of one head of dynamic values in arithmetic and memory, with every pair's value made and collapsed.
 
 T tokens, width w.  Counted are products of numbers, each of which one sum goes with at most; those of scores, T^2 w,
 are among them, the softmax, the same throughout, is not.
@@ -19,7 +19,7 @@ What lies there depends on the order in which PyTorch works:
                           gradient: 6 T w.  With T < 4 w a moment before it is more, 2 T^2 + 10 T w
     initial, collapsed    the same, and <q^R_i, v_j>, its product with the weights and a gradient of these: 6 T^2; two
                           masks: T^2 / 2; 2 T w
-    in blocks             of b queries (`icl.models.few_queries`): b T in the place of T^2, and 15 T w at most, of
+    in blocks             of b queries (`icl.models.few_queries`): b T in place of T^2, and 15 T w at most, of
                           the initial form 9 T w, as gradients of the inputs gather over blocks
 """
 
@@ -36,7 +36,10 @@ IN_BLOCKS = {"revised": 15, "initial": 9}  # numbers a token, over the width, at
 
 
 def products(form: Form, way: Way, tokens: int, width: int) -> int:
-    """Products of a forward pass, softmax left out.  Raises InvalidSize, and BadInput for another form or way."""
+    """Return the products of a forward pass, without the softmax.
+
+    Raises InvalidSize, and BadInput for another form or way.
+    """
     at_least("tokens", tokens, 1)
     at_least("width", width, 1)
     pairs, w = tokens * tokens, width
@@ -52,9 +55,10 @@ def products(form: Form, way: Way, tokens: int, width: int) -> int:
 
 
 def peak_numbers(form: Form, way: Way, tokens: int, width: int, queries: int | None = None) -> float:
-    """Numbers beside the inputs at the peak of both passes, with a causal mask; widths of 4 and more, no fewer tokens.
+    """Return the numbers beside the inputs at the peak of both passes, with a causal mask.
 
-    queries: that attend at a time, where it is collapsed, and then an upper bound; None: all.  Raises as `products`.
+    Widths are 4 or more, and tokens are no fewer.  queries: how many attend at a time where it is collapsed, which then
+    is an upper bound; None: all.  Raises as `products`.
     """
     products(form, way, tokens, width)  # raises for what is not counted
     if way == "pairs":

@@ -16,7 +16,7 @@
    map V beside a feed-forward whose activation is a product, a gated one with the identity for its activation and for
    its output matrix, and the inner width w of the head.  With an output projection O it is the bilinear feed-forward
    O [(Q x) * (K x)], of any O, Q and K of inner width w.
-   In general it gets that with (s K X)_i in the place of K x: a bilinear feed-forward one of whose factors has been
+   In general it gets that with (s K X)_i in place of K x: a bilinear feed-forward one of whose factors has been
    mixed over the context.
 So what survives of "no feed-forward is needed" is this: a dynamic block has not done without one, it holds one of inner
 width w, and one ordinary head of the same width holds none, as it is linear in a token that sees itself alone.  GPT-2's
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def as_attention(act: Callable[[Array], Array], x: Array, up: Array, down: Array, gate: Array | None = None) -> Array:
-    """sum_k weight_k d_k, pair by pair.  x (T, d); up and gate (d, f), down (f, d); (T, d)."""
+    """Return sum_k weight_k d_k, pair by pair.  x (T, d); up and gate (d, f), down (f, d); (T, d)."""
     import numpy as np
 
     out = np.zeros_like(x)
@@ -49,14 +49,14 @@ def as_attention(act: Callable[[Array], Array], x: Array, up: Array, down: Array
 
 
 def embedding_width(up: Array, down: Array) -> int:
-    """The least width of embeddings from which keys and values both come by linear maps: rank [U^T, D]."""
+    """Return rank [U^T, D], the least width of embeddings from which keys and values both come by linear maps."""
     import numpy as np
 
     return int(np.linalg.matrix_rank(np.concatenate([up.T, down], axis=1)))
 
 
 def embeddings(up: Array, down: Array) -> tuple[Array, Array, Array]:
-    """e (f, r) and matrices k, v (r, d) of that least width r, with e k the keys and e v the values."""
+    """Return e (f, r) and matrices k, v (r, d) of that least width r, with e k the keys and e v the values."""
     import numpy as np
 
     r, d = embedding_width(up, down), len(up)

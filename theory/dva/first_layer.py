@@ -64,29 +64,29 @@ if TYPE_CHECKING:
 
 
 def gated_tokens(x: Array, y: Array, a: Array, b: Array, query: Array, key: Array) -> Array:
-    """u (d, n), of x and y (d, n), A (a, d), B (d - a, d), Q and K (d, d)."""
+    """Return u (d, n), for x and y (d, n), A (a, d), B (d - a, d), Q and K (d, d)."""
     import numpy as np
 
     return np.concatenate([a @ x, b @ y]) + (query @ y) * (key @ x)
 
 
 def loss_of_products(setting: Setting, scale: Number) -> Number:
-    """The loss of lambda x_1 sum_t x_t1 y_t for an answer, exactly: theorem 4's."""
+    """Return the exact loss of the answer lambda x_1 sum_t x_t1 y_t: theorem 4's."""
     d, n, variance = setting.d, setting.n, setting.sigma**2
     spread = n + d + 1 + variance
     return setting.zero_loss - 2 * scale * n * d + scale**2 * d * n * spread
 
 
 def best_scale(setting: Setting) -> Number:
-    """The lambda at which that is least."""
+    """Return the lambda at which `loss_of_products` is least."""
     one = Fraction(1) if isinstance(setting.sigma, Fraction | int) else 1.0
     return one / (setting.n + setting.d + 1 + setting.sigma**2)
 
 
 def bounds(d: int, rank: int) -> tuple[int, int]:
-    """What a gated first layer explains at a rank with constants in the last, over rho: no less, and no more.
+    """Return the least and the most entries that a gated first layer explains at a rank, over rho.
 
-    Raises InvalidSize for a rank that is not 0 to d.
+    The last layer has constants.  Raises InvalidSize for a rank that is not 0 to d.
     """
     at_least("d", d, 1)
     at_least("rank", rank, 0)
@@ -96,7 +96,7 @@ def bounds(d: int, rank: int) -> tuple[int, int]:
 
 
 def explained_by_squares(n: int, sigma: Number, alpha: Number) -> Number:
-    """Theorem 5's, exact where sigma and alpha are fractions or whole numbers."""
+    """Return the signal that Theorem 5 explains, exact where sigma and alpha are fractions or whole numbers."""
     at_least("n", n, 1)
     h_1, h_2 = _moment(1, sigma, alpha), _moment(2, sigma, alpha)
     with_w = n * mean([0, *h_1])
@@ -105,7 +105,7 @@ def explained_by_squares(n: int, sigma: Number, alpha: Number) -> Number:
 
 
 def _moment(k: int, sigma: Number, alpha: Number) -> Polynomial:
-    """h_k: E [(x y + alpha y^2)^(2 k) | w], by powers of w, expanded in y = w x + noise."""
+    """Return h_k, E [(x y + alpha y^2)^(2 k) | w], by powers of w, expanded in y = w x + noise."""
     from math import comb
 
     found: Polynomial = []

@@ -30,5 +30,5 @@ if TYPE_CHECKING:
 
 
 def alone_initial(value: Array, query: Array, key: Array, x: Array) -> Array:
-    """What a token (d,) that sees itself alone gets of a head of the initial form; matrices (w, d)."""
+    """Return the output (w,) of a head of the initial form for a token (d,) that sees itself alone; matrices (w, d)."""
     return (query @ x) @ (value @ x) * (key @ x)

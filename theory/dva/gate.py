@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 
 def ratio(row: Array, one: Array, other: Array) -> float:
-    """<U_k, x_1> / <U_k, x_2>, what a coordinate gets of two keys; inf where the second is 0."""
+    """Return <U_k, x_1> / <U_k, x_2>, a coordinate's ratio on two keys; inf where the second is 0."""
     second = float(row @ other)
     return float(row @ one) / second if second else inf
 
 
 def query_of_ratio(value: Array, key: Array, one: Array, other: Array, wanted: float) -> float:
-    """A gate t = Q_k x with which V_k + t K_k has this ratio on two keys.
+    """Return a gate t = Q_k x with which V_k + t K_k has this ratio on two keys.
 
     With u = x_1 - wanted x_2 it solves <V_k, u> + t <K_k, u> = 0: one number, or, if both products are 0, any but one,
     of which it is 0 or 1.  Raises BadInput where no gate has the ratio: <K_k, u> alone is 0; or both numbers, which are
@@ -72,19 +72,22 @@ def query_of_ratio(value: Array, key: Array, one: Array, other: Array, wanted: f
 
 
 def weights_of_coordinate(shares: Array, gate: Array) -> Array:
-    """What each coordinate of a gated head's output gives to each key, (w, keys); shares (keys,), gate (w,)."""
+    """Return the weight of each key in each coordinate of a gated head's output.
+
+    Shapes: shares (keys,), gate (w,); the result (w, keys).
+    """
     return gate[:, None] * shares[None]
 
 
 def as_gated(value: Array, key: Array) -> tuple[Array, Array]:
-    """Values (2 w, d) and the output matrix (w, 2 w) with which the gate (1, 1 + Q x) makes V + diag(Q x) K."""
+    """Return values (2 w, d) and the output matrix (w, 2 w) with which the gate (1, 1 + Q x) makes V + diag(Q x) K."""
     import numpy as np
 
     return np.concatenate([value - key, key]), np.tile(np.eye(len(value)), 2)
 
 
 def most_of_coordinate(value: Array, query: Array, key: Array, length: float) -> float:
-    """What no coordinate of a dynamic head's output exceeds, for rows (d,) and tokens of this length at most."""
+    """Return a bound on a coordinate of a dynamic head's output, for rows (d,) and tokens of at most this length."""
     import numpy as np
 
     v, q, k = (float(np.linalg.norm(row)) for row in (value, query, key))

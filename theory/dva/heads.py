@@ -1,4 +1,4 @@
-"""What one dynamic head does that ordinary heads cannot, over all of R^d or a sphere, and what two do that it cannot.
+"""One dynamic head against ordinary heads, over all of R^d or a sphere, and two dynamic heads against one.
 
 Setting.  One layer, tokens x_1, x_2, ... (columns), what the last of them gets.  An ordinary head h gives it
 sum_j s_j W_h x_j, W_h its value and output together and s a softmax of scores that are bilinear in the query's token
@@ -42,7 +42,7 @@ tokens only if H = 1.
 is one head's with W = 2 and tanh(r c) = (tanh(r a_1) + tanh(r a_2)) / 2.)
 The dynamic head's matrix U may depend on the query as it likes, an output matrix in it or not: theorem 2 holds for each
 query by itself, and for any rule whatever that makes one softmax's weighted mean of U x_j.  With sums of dynamic heads
-in the place of one the proof says the same of each direction: `patterns` counts those, up to sign, that carry
+in place of one the proof says the same of each direction: `patterns` counts those, up to sign, that carry
 something, and H of them take H heads at least, ordinary or dynamic.
 
 Two heads with opposite directions, a_2 = -a_1, are W_2 delta + sigmoid(<a_1, delta>) (W_1 - W_2) delta beside
@@ -66,7 +66,7 @@ Head = tuple["Array", "Array"]  # score direction a (d,) of one query, and W (w,
 
 
 def attended_by(heads: Sequence[Head], tokens: Array) -> Array:
-    """sum_h sum_j softmax_j(<a_h, x_j>) W_h x_j.  tokens (d, T); (w,)."""
+    """Return sum_h sum_j softmax_j(<a_h, x_j>) W_h x_j.  tokens (d, T); (w,)."""
     import numpy as np
     from scipy.special import softmax
 
@@ -74,27 +74,33 @@ def attended_by(heads: Sequence[Head], tokens: Array) -> Array:
 
 
 def alone(v: Array, query: Array, key: Array, x: Array) -> Array:
-    """What a dynamic head gives to a token that sees itself alone: V x + (Q x) * (K x); matrices (w, d), x (d,)."""
+    """Return V x + (Q x) * (K x), a dynamic head's output for a token that sees itself alone.
+
+    Shapes: matrices (w, d), x (d,).
+    """
     return v @ x + (query @ x) * (key @ x)
 
 
 def on_mean_free(rows: Array) -> Array:
-    """What rows (..., d) do to tokens of mean 0: their products with e_2 - e_1, ..., e_d - e_(d-1); (..., d - 1)."""
+    """Return the action of rows (..., d) on tokens of mean 0.
+
+    It is their products with e_2 - e_1, ..., e_d - e_(d-1): (..., d - 1).
+    """
     import numpy as np
 
     return np.diff(rows, axis=-1)
 
 
 def is_linear_alone(query: Array, key: Array) -> bool:
-    """Whether ordinary heads could do the same to a token alone: each coordinate lacks one of its rows.
+    """Return whether ordinary heads could do the same to a token alone: each coordinate lacks one of its rows.
 
-    Of tokens that are free or normed; behind LayerNorm, given `on_mean_free` of both.
+    This holds for free or normed tokens; behind LayerNorm, pass `on_mean_free` of both.
     """
     return bool((~(query.any(1) & key.any(1))).all())
 
 
 def patterns(heads: Sequence[Head]) -> int:
-    """Score directions of one query, told apart up to sign, of heads that carry something; exact for exact numbers.
+    """Return how many score directions, up to sign, one query has in heads that carry something; exact if they are.
 
     A dynamic head has one, so with two of them no dynamic head makes the same (theorem 2: of free tokens, or of normed
     ones in two dimensions; behind LayerNorm, given `on_mean_free` of a and W, in two of these).  Heads of one direction

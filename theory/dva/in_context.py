@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def answer(form: str, query: Array, score: Array, keys: Array, values: Array, gate: Array, gate_keys: Array) -> Array:
-    """What one head of linear attention with dynamic values gives to the query's token.
+    """Return the output of one head of linear attention with dynamic values for the query's token.
 
     query (d,); score and gate (w, d): <score q, k_t> and q^R = gate q; keys, values, gate_keys (T, w).
     """

@@ -1,4 +1,4 @@
-"""Hot girl drinks hot water: how many meanings one layer can tell apart, by heads and width (section 2.2's example).
+"""Hot girl drinks hot water (section 2.2's example): the number of meanings that one layer tells apart, by its heads.
 
 Task.  m adjectives and n nouns; a noun that follows an adjective, and sees that and itself, has to be given the meaning
 of the pair, one of m n vectors, by whatever linear map reads the layer's residual stream.  How many of the m n meanings
@@ -21,7 +21,7 @@ linearly independent meanings, and almost all weights just as many, if scores ar
 incidence matrix of the complete bipartite graph K_mn, with the pairs as edges.  The m n rows y_ab are M Z with
 M = [N, S_1 B, ..., S_H B], S_h = diag(s^h) (`pattern`), and Z the vectors f, g, c.  B has rank m + n - 1, and a head's
 part S_h B Z_h rank w at most: so there are at most so many.
-    At least.  Put B_h = B Z_h, Z_h a random (m + n) x w matrix, in the place of B.  Choose rows I and as many columns
+    At least.  Put B_h = B Z_h, Z_h a random (m + n) x w matrix, in place of B.  Choose rows I and as many columns
 of [N, S_1 B_1, ..., S_H B_H].  By Laplace's expansion that minor is a polynomial in the s^h_ab, with one monomial for
 every partition of I into I_0, ..., I_H of as many rows as columns are chosen of each part: the product of all s^h_ab
 with ab in I_h, h > 0.  Its coefficient is, up to sign, the product of the minors of N at I_0 and of B_h at I_h.  So for
@@ -83,7 +83,10 @@ if TYPE_CHECKING:
 
 
 def independent(adjectives: int, nouns: int, heads: int, width: int | None = None) -> int:
-    """The most linearly independent meanings that ordinary heads of a width (None: wide enough) give: theorem 1."""
+    """Return the most linearly independent meanings that ordinary heads of a width give: theorem 1.
+
+    Width None: wide enough.
+    """
     _check(adjectives, nouns, heads)
     each = adjectives + nouns - 1
     if width is not None:
@@ -93,33 +96,36 @@ def independent(adjectives: int, nouns: int, heads: int, width: int | None = Non
 
 
 def independent_of_dynamic(adjectives: int, nouns: int, width: int) -> int:
-    """The most that one dynamic head of a width gives, or one with a gate."""
+    """Return the most linearly independent meanings that one dynamic head of a width gives, or one with a gate."""
     _check(adjectives, nouns, 1)
     at_least("width", width, 1)
     return min(adjectives * nouns, nouns + width)
 
 
 def least_loss(adjectives: int, nouns: int, independent: int) -> float:
-    """The least mean squared error for orthonormal meanings, of which so many are linearly independent."""
+    """Return the least mean squared error for orthonormal meanings, of which `independent` are linearly independent."""
     _check(adjectives, nouns, 0)
     at_least("independent", independent, 0)
     return max(0.0, 1 - independent / (adjectives * nouns))
 
 
 def heads_needed(adjectives: int, nouns: int) -> int:
-    """Ordinary heads, of any width, for every table."""
+    """Return how many ordinary heads, of any width, are needed to express every table."""
     _check(adjectives, nouns, 0)
     return -(-nouns * (adjectives - 1) // (adjectives + nouns - 1))
 
 
 def width_needed(adjectives: int, nouns: int) -> int:
-    """Of all heads together, ordinary or dynamic, for every table."""
+    """Return the width of all heads together, ordinary or dynamic, that is needed to express every table."""
     _check(adjectives, nouns, 0)
     return nouns * (adjectives - 1)
 
 
 def pattern(shares: Sequence[Array]) -> Array:
-    """M: a row a pair (a, b), b the faster; columns f_b, then of every head g_a and c_b.  shares: (m, n) a head."""
+    """Return M, one row per pair (a, b), b the faster.
+
+    Columns: f_b, then g_a and c_b of every head.  shares: (m, n) per head.
+    """
     import numpy as np
 
     m, n = shares[0].shape
@@ -132,9 +138,9 @@ def pattern(shares: Sequence[Array]) -> Array:
 
 
 def dynamic_head(adjectives: int, nouns: int) -> tuple[Array, Array]:
-    """Gates of the dynamic head that tells all pairs apart: q^R of every noun (n, w), k^R of every adjective (m, w).
+    """Return gates of the dynamic head that tells all pairs apart: theorem 2's proof.
 
-    w = n (m - 1), V = 0, and k^R of nouns is 0: theorem 2's proof.
+    They are q^R of every noun (n, w) and k^R of every adjective (m, w).  w = n (m - 1), V = 0, and k^R of nouns is 0.
     """
     import numpy as np
 

@@ -10,7 +10,7 @@ Polynomial = list[Number]
 
 
 def normal(power: int) -> int:
-    """E xi^power of a standard normal number: (power - 1)!! if even."""
+    """Return E xi^power of a standard normal number: (power - 1)!! if even."""
     return prod(range(power - 1, 0, -2)) if power % 2 == 0 else 0
 
 

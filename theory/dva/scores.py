@@ -1,4 +1,4 @@
-"""What the score of a pair of tokens can say, and what becomes of it under a softmax.
+"""The score of a pair of tokens: what it can express, and what a softmax makes of it.
 
 Section 2.1 of the paper: a plain product of two tokens measures how similar they are, that of a query and a key how
 strong their relation is (Eqn. (1)); a token gets another's value, weighted by that (Eqn. (2)).  Both are
@@ -31,12 +31,15 @@ RANK = 1e-12  # of the largest singular value, below which one is taken for 0
 
 
 def form(query: Array, key: Array) -> Array:
-    """M (d, d), from W_Q and W_K, (w, d) each."""
+    """Return M (d, d), from W_Q and W_K, (w, d) each."""
     return query.T @ key
 
 
 def factors(scores: Array, width: int) -> tuple[Array, Array]:
-    """W_Q and W_K, (width, d) each, whose form is M.  Raises BadInput where its rank is larger than the width."""
+    """Return W_Q and W_K, (width, d) each, whose form is M.
+
+    Raises BadInput where its rank is larger than the width.
+    """
     import numpy as np
 
     at_least("width", width, 1)
@@ -51,7 +54,7 @@ def factors(scores: Array, width: int) -> tuple[Array, Array]:
 
 
 def shares(scores: Array) -> Array:
-    """The softmax of (..., keys)."""
+    """Return the softmax of (..., keys)."""
     import numpy as np
 
     raised = np.exp(scores - scores.max(-1, keepdims=True))

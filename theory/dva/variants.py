@@ -14,13 +14,13 @@ def dva(shape: Shape) -> Plan:
 
 @variant(PAPER, "section 3.2, kR = v", "dva's gate alone: what a head gives is scaled, linearly in the query's token")
 def dva_gate(shape: Shape) -> Plan:
-    """Ours, an ablation: values that the query scales, coordinate by coordinate, and cannot exchange for others."""
+    """Let the query scale values coordinate by coordinate, without exchanging them for others; our own ablation."""
     return plan(shape, dynamic="gate", feed_forward=False, output_projection=False)
 
 
 @variant(PAPER, "section 3.1", "dva in the initial form")
 def dva_initial(shape: Shape) -> Plan:
-    """The matrix qR^T kR acts on the row v: our reading, as the text lacks the equations."""
+    """Let the matrix qR^T kR act on the row v: our reading, as the text lacks the equations."""
     return plan(shape, dynamic="initial", feed_forward=False, output_projection=False)
 
 

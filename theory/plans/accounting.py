@@ -1,4 +1,4 @@
-"""What a model costs, from its plan and sizes alone: parameters, cached numbers, FLOPs, memory over depth.
+"""Costs of a model from its plan and sizes alone: parameters, cached numbers, FLOPs, memory over depth.
 
 Nothing is built.  Every count follows from `plan.built` (which projections exist) and `plan.lifetimes` (which of their
 outputs a later token attends over).  Standard library only.
@@ -31,12 +31,12 @@ class Widths:
 
     @property
     def reads_input(self) -> bool:
-        """Whether the layer projects anything, and so has a norm before it."""
+        """True if the layer projects anything, and so has a norm before it."""
         return bool(self.query or self.key or self.value or self.query_gate)
 
 
 def projections(config: Architecture, plan: Plan) -> list[Widths]:
-    """Of every layer."""
+    """Return the output widths of the attention projections, one entry per layer."""
     plan, width = config.attending(plan), config.width
     exist = built(plan)
     query_gate, key_gate = plan.gates
@@ -55,7 +55,7 @@ def projections(config: Architecture, plan: Plan) -> list[Widths]:
 
 
 def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
-    """Parameters by part.  Their sum is what the built model has."""
+    """Return the number of parameters of each part.  Their sum is that of the built model."""
     d = config.d_model
     shapes = projections(config, plan)
     attention = [p for p in shapes if p.attended]
@@ -97,7 +97,7 @@ def _positions(config: Architecture, plan: Plan) -> int:
 
 
 def live_heads(config: Architecture, plan: Plan) -> int:
-    """Query heads that attend, in all layers together."""
+    """Return the number of query heads that attend, in all layers together."""
     attending = config.attending(plan)
     return config.group * sum(len(attending.live(layer)) for layer in range(1, config.n_layers + 1))
 
@@ -123,7 +123,7 @@ def _head(config: Architecture) -> int:
 
 
 def norm_parameters(config: Architecture, kind: Norm) -> int:
-    """Of one norm as wide as the model."""
+    """Return the parameters of one norm over the model's width."""
     return {"rms": 1, "layer": 1 + config.bias, "none": 0}[kind] * config.d_model
 
 
@@ -133,7 +133,7 @@ def _feed_forward(config: Architecture) -> int:
 
 
 def _latent(config: Architecture) -> int:
-    """The latent's norm, and the two projections from it."""
+    """Return the parameters of the latent's norm and of the two projections from the latent."""
     if config.latent is None:
         return 0
     norm = config.latent.width if config.norm != "none" else 0
@@ -153,10 +153,14 @@ def _depth(config: Architecture, plan: Plan) -> int:
 
 
 def depth_reads(config: Architecture, plan: Plan) -> list[list[range]]:
-    """What every sublayer, and the last read, weighs against each other: sources, each a sum of neighbouring outputs.
+    """Return the sources that each sublayer, and the final read, weighs against each other.
 
-    Output 0 is the embedding, output i that of sublayer i.  DenseFormer's sources are the layers' results; the outputs
-    that a layer adds stand for its result here, and within a layer what is new is the last source.
+    A source is a sum of neighbouring outputs, given as the range of their numbers: output 0 is the embedding, output i
+    that of sublayer i.  DenseFormer's sources are the layers' results.  The outputs that a layer adds stand for its
+    result here, and within a layer the outputs since its start are the last source.
+
+    Returns:
+        One list of sources per sublayer, and one for the final read.
     """
     last = config.sublayers(plan)
     return [_sources(plan, after, last // config.n_layers) for after in range(last + 1)]
@@ -177,7 +181,7 @@ def _sources(plan: Plan, after: int, per_layer: int) -> list[range]:
 
 
 def depth_sources(config: Architecture, plan: Plan) -> tuple[int, ...]:
-    """How many sources every sublayer's read, and the last read, weigh: 1 where it reads a stream that is there."""
+    """Return how many sources each sublayer, and the final read, weighs: 1 where it reads an existing stream."""
     counts = [len(sources) for sources in depth_reads(config, plan)]
     if isinstance(plan.depth, DepthAverage):
         per_layer = config.sublayers(plan) // config.n_layers
@@ -186,25 +190,34 @@ def depth_sources(config: Architecture, plan: Plan) -> tuple[int, ...]:
 
 
 def two_phases(rule: DepthAttention) -> bool:
-    """Whether reads can be worked out in two phases (`icl.models.depth_attention`): what they weigh sources by does not
-    depend on the input, and their weights add up to 1 over all sources from the first one on."""
+    """Return whether reads can be computed in two phases (`icl.models.depth_attention`).
+
+    They can if the query that weighs the sources does not depend on the input, and the weights add up to 1 over all
+    sources from the first one on.
+    """
     return rule.query == "learned" and rule.score == "softmax" and rule.window is None
 
 
 def reads_together(rule: DepthAttention, reads: int) -> int:
-    """Reads of one first phase: those of a block; of the Full form so many that its traffic is least, sqrt(reads)
-    (`theory.attnres.traffic`)."""
+    """Return how many reads share one first phase.
+
+    Those are the reads of a block.  The Full form takes sqrt(reads), where its traffic is least
+    (`theory.attnres.traffic`).
+    """
     return rule.block if rule.block > 1 else isqrt(reads)
 
 
 def depth_memory(config: Architecture, plan: Plan) -> int:
-    """Numbers a token that the depth rule keeps alive at most: d for a residual stream, O(Ld) Full, O(Nd) Block."""
+    """Return the numbers per token that the depth rule keeps alive at most.
+
+    They are d for a residual stream, O(Ld) for Full attention over depth and O(Nd) for its Block form.
+    """
     return max(depth_sources(config, plan)) * config.d_model
 
 
 @dataclass(frozen=True)
 class CachedNumbers:
-    """Numbers cached for a token, by the layer that makes them."""
+    """Cached numbers per token, by the layer that makes them."""
 
     keys: tuple[int, ...]
     values: tuple[int, ...]
@@ -215,7 +228,7 @@ class CachedNumbers:
 
 
 def cache(config: Architecture, plan: Plan) -> CachedNumbers:
-    """What decoding keeps of every token.  Bytes are these numbers times the bytes of the dtype.
+    """Return the numbers that decoding caches per token.  Bytes are these numbers times the bytes of the dtype.
 
     Under a latent, its slices count as values and the decoupled rotary keys as keys.  Dynamic values cache their key
     gates beside the values.
@@ -237,13 +250,17 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
 
 
 def flops(config: Architecture, plan: Plan, context: int) -> int:
-    """Forward FLOPs of one token that has `context` tokens before it to attend over, itself included, of which a window
-    shows it the last; a product and a sum are two.
+    """Return the forward FLOPs of one token; a product and a sum are two.
 
-    Counted are the products with weight matrices, attention, and reads over depth.  Left out are norms, activations,
-    rotations, biases, of scores too, the mixing of values, an image's class scores and the toy's assumed copy.  The
-    mean over a causal sequence of T tokens is the value at (T + 1) / 2, or less with a window; a backward pass costs
-    twice as much again.
+    Counted are the products with weight matrices, attention, and reads over depth.  Not counted are norms, activations,
+    rotations, biases (those of scores included), the mixing of values, an image's class scores and the toy's assumed
+    copy.  The mean over a causal sequence of T tokens is the value at (T + 1) / 2, or smaller with a window.
+    A backward pass costs twice as much again.
+
+    Args:
+        config: The architecture.
+        plan: The variant.
+        context: Tokens to attend over, the token itself included; a window keeps the last of them.
     """
     attending = config.attending(plan)
     layers = range(1, config.n_layers + 1)
@@ -252,7 +269,7 @@ def flops(config: Architecture, plan: Plan, context: int) -> int:
 
 
 def _products(config: Architecture, plan: Plan) -> int:
-    """Multiplications of one token with weight matrices."""
+    """Return the multiplications of one token with weight matrices."""
     d, attending = config.d_model, config.attending(plan)
     count = 0
     for n, p in enumerate(projections(config, plan), 1):
@@ -272,7 +289,7 @@ def _products(config: Architecture, plan: Plan) -> int:
 
 
 def _depth_flops(config: Architecture, plan: Plan) -> int:
-    """A sum over sources; with attention over depth, a product with the query for each of them too."""
+    """Count a sum over sources; with attention over depth, also a product of each source with the query."""
     reads, d = depth_sources(config, plan), config.d_model
     match plan.depth:
         case DepthAttention(query="static"):
@@ -283,7 +300,7 @@ def _depth_flops(config: Architecture, plan: Plan) -> int:
 
 
 def _attention_flops(config: Architecture, plan: Plan, layer: int) -> int:
-    """For each token attended over: a score and a weighted value, in every head and segment."""
+    """Count a score and a weighted value per attended token, head and segment."""
     rope = config.latent.rope if config.latent else 0
     per_head = 2 * (config.width + rope) + 2 * config.width * (1 + plan.gates[1])
     return config.group * per_head * sum(len(plan.head(layer, h).values) for h in plan.live(layer))

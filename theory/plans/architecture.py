@@ -1,4 +1,6 @@
-"""What a plan leaves open: widths, norms, positions, masks, the stem.  Standard library only.
+"""Architectures: everything that a plan leaves open, such as widths, norms, positions, masks and the stem.
+
+Standard library only.
 
 A model is an `Architecture` and a `Plan`.  The same fields give LLaMA (RMSNorm, gated feed-forward, rotary positions,
 no biases), GPT-2 (LayerNorm, GELU, learned positions) and the linear-attention toy.
@@ -84,7 +86,7 @@ class Architecture:
                             a layer's heads share
     normed                  where `norm` stands: before every sublayer and the head (all), or before either alone; a
                             latent has its own wherever there is a `norm`
-    window                  a token sees so many tokens, itself the last of them; 0: all before it
+    window                  the number of tokens that a token sees, itself the last of them; 0: all before it
     tanh_gelu               without a gate: GELU's approximation by a tanh, as GPT-2 was released
     rope_stretched          rotary positions at rates of their own
     positions               rotary; learned vectors, added to the embedding; none; or bias: a learned number for every
@@ -134,38 +136,38 @@ class Architecture:
 
     @property
     def width(self) -> int:
-        """Of a head."""
+        """The width of a head."""
         return self.head_dim or self.d_model // self.n_heads
 
     @property
     def group(self) -> int:
-        """Query heads a key/value head."""
+        """The number of query heads per key/value head."""
         return self.n_heads // self.kv_heads
 
     @property
     def sublayer_norm(self) -> Norm:
-        """What stands before every sublayer."""
+        """The norm before every sublayer."""
         return "none" if self.normed == "head" else self.norm
 
     @property
     def head_norm(self) -> Norm:
-        """What stands before the head."""
+        """The norm before the head."""
         return "none" if self.normed == "sublayers" else self.norm
 
     @property
     def shape(self) -> Shape:
-        """What plans for this architecture are made for."""
+        """The shape for which plans of this architecture are made."""
         return Shape(self.n_layers, self.kv_heads)
 
     def has_feed_forward(self, plan: Plan) -> bool:
         return plan.feed_forward and self.d_ff > 0
 
     def sublayers(self, plan: Plan) -> int:
-        """In all layers together."""
+        """Return the number of sublayers in all layers together."""
         return self.n_layers * (1 + self.has_feed_forward(plan))
 
     def attending(self, plan: Plan) -> Plan:
-        """The plan without the first layer's heads where the assumed copy stands in for them."""
+        """Return the plan without the first layer's heads where the assumed copy stands in for them."""
         if self.copy_rank is None:
             return plan
         return replace(plan, table=(tuple(ABSENT for _ in plan.table[0]), *plan.table[1:]))
@@ -238,7 +240,7 @@ def _problems_of_stem(config: Architecture) -> Iterator[str]:
 
 
 def misfits(architecture: Architecture, plan: Plan) -> list[str]:
-    """Why a plan has no meaning on an architecture, a line each; empty if it has one."""
+    """Return why a plan has no meaning on an architecture, one reason per line; empty if it has one."""
     if plan.shape != architecture.shape:
         return [f"a plan for {plan.shape} does not fit {architecture.shape}"]
     return [*_misfits(architecture, plan), *(_misfits_of_latent(plan) if architecture.latent else ())]
@@ -254,7 +256,10 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
 
 
 def _misfits_of_latent(plan: Plan) -> Iterator[str]:
-    """A latent's slices stand for values; its decoupled rotary key, one for all heads, for keys."""
+    """Yield why a plan has no meaning under a latent.
+
+    A latent's slices stand for values; its decoupled rotary key, one for all heads, for keys.
+    """
     if plan.dynamic != "no":
         yield "dynamic values are made per head: they have no meaning with a latent, which serves all heads"
     for n, row in enumerate(plan.table, 1):

@@ -29,14 +29,14 @@ _PER_HEAD = {"query": "query map", "keys": "key map", "values": "value map", "be
 
 
 class Clash(BadInput):
-    """Two variants change the same thing."""
+    """An error: two variants change the same thing."""
 
 
 def combine(*plans: Plan) -> Plan:
-    """One plan with what each of `plans` changes against vanilla.  A head that one of them leaves out is left out.
+    """Return one plan with the changes of all `plans` against vanilla.
 
-    Learned weights that they name alike stay apart, unless they are shared.  Raises Clash if two change the same map or
-    rule differently, ValueError if the whole makes no sense.
+    A head that one of them leaves out is left out.  Learned weights that they name alike stay apart, unless they are
+    shared.  Raises Clash if two change the same map or rule differently, ValueError if the whole makes no sense.
     """
     shape = plans[0].shape
     if any(p.shape != shape for p in plans):
@@ -70,7 +70,7 @@ def _learned(column: Sequence[Part]) -> Iterator[Learned]:
 
 
 def _own_names(columns: Mapping[str, Sequence[Sequence[Part]]]) -> dict[str, dict[str, str]]:
-    """New names of the learned weights that several plans name alike, by kind of part and old name.
+    """Return new names of the learned weights that several plans name alike, by kind of part and old name.
 
     A name stands for one weight in all kinds of parts in which one plan has it.  Plans that change one kind of part
     change it alike, so what it weighs in them is one weight, too.
@@ -114,7 +114,7 @@ def _renamed(part: Part, new_names: Mapping[str, str]) -> Part:
 
 
 def _changed(what: str, values: Sequence[T], base: T) -> T:
-    """The one value that differs from `base`, or `base`."""
+    """Return the one value that differs from `base`, or `base`."""
     changes = [value for value in values if value != base]
     if any(value != changes[0] for value in changes):
         raise Clash(f"two of these variants change the {what}; say in a plan of your own what the mixture should be")

@@ -1,20 +1,20 @@
-"""What a decoded token costs in memory traffic: the numbers that it reads, beside those that are kept.
+"""The memory traffic of decoding: the numbers that a step reads, beside those that the cache keeps.
 
-A step of decoding does little arithmetic with much memory: every weight, and of every token before, what its layers
-attend over.  Where that decides the time, the time of a plan is to another's as what they read.  A layer is taken to
-read each kept projection that one of its heads attends over once, however many of its heads do, as a kernel does that
-has room for it.
+A step of decoding does little arithmetic and reads much memory: every weight, and for every earlier token what the
+layers attend over.  Where memory decides the time, the times of two plans are in the ratio of what they read.  We
+assume that a layer reads each cached projection once, however many of its heads attend over it, as a kernel with enough
+room does.
 
-Theorem.  What all layers read of a token is no less than what is kept of it (`theory.plans.accounting.cache`), and more
-by as much as is read in more than one layer.  Of SkipV1Former on L layers of H heads of width w, (L - 1) H w / 2
-numbers less are kept of a token than of MHA, and 2 L H w are read of it, as of MHA.
-Proof.  What is kept is what some layer attends over, each once; what is read, the same with every layer's counted, so
-that one read in k layers counts k times.  Every layer of SkipV1Former reads H keys of its own, and H values: in layer 1
-its own, in others H / 2 of its own and H / 2 of layer 1's.  These are kept once, and no layer past the first keeps its
-other half: L H + H + (L - 1) H / 2 for the 2 L H of MHA.                                                           QED
+Theorem.  All layers together read at least the numbers cached per token (`theory.plans.accounting.cache`), and more by
+as much as is read in more than one layer.  SkipV1Former on L layers of H heads of width w caches (L - 1) H w / 2
+numbers per token fewer than MHA, and reads 2 L H w of them, as MHA does.
+Proof.  The cache counts each projection that some layer attends over once; reading counts it once per layer, so one
+read in k layers counts k times.  Every layer of SkipV1Former reads H keys of its own, and H values: in layer 1 its own,
+in others H / 2 of its own and H / 2 of layer 1's.  These are cached once, and no layer past the first caches its other
+half: L H + H + (L - 1) H / 2, against the 2 L H of MHA.                                                            QED
 
-So reaching back to layer 1 saves room and no traffic: where the cache decides the time of a step, SkipV1Former is as
-fast as MHA and no faster, but that more sequences fit.  What it saves in time is half of the value projections' work.
+So reaching back to layer 1 saves memory and no traffic.  Where the cache decides the time of a step, SkipV1Former is as
+fast as MHA and no faster, but more sequences fit.  The time that it saves is half of the value projections' work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from theory.plans.plan import Plan, lifetimes
 
 
 def reads(config: Architecture, plan: Plan) -> int:
-    """The numbers that a step of decoding reads of every token before it, all layers together."""
+    """Return the numbers that a step of decoding reads per earlier token, all layers together."""
     attending = config.attending(plan)
     kept = {life.source for life in lifetimes(attending) if life.cached}
     latent = config.latent
@@ -46,8 +46,17 @@ def reads(config: Architecture, plan: Plan) -> int:
 
 
 def numbers_of_a_step(config: Architecture, plan: Plan, batch: int, tokens: int) -> int:
-    """All that a step reads for a token of each of `batch` sequences, with so many tokens before: weights, of an
-    embedding that is not the head's too a row a sequence, and what layers attend over, of a window's tokens at most."""
+    """Return all numbers that one step of decoding reads.
+
+    These are the weights and, per sequence, what its layers attend over.  An embedding that is not tied to the head
+    counts one row per sequence.
+
+    Args:
+        config: The architecture.
+        plan: The variant.
+        batch: Sequences, each of which decodes one token.
+        tokens: Earlier tokens of each sequence; a window reads its last ones at most.
+    """
     stem = config.stem
     table = stem.vocab * config.d_model if isinstance(stem, Tokens) and not stem.tied else 0
     rows = batch * config.d_model if table else 0

@@ -1,7 +1,7 @@
-"""What a variant changes in deeper models and not in the layer that the two-layer toy reads.  Standard library only.
+"""Changes that a variant makes in deeper models and that the two-layer toy does not contain.  Standard library only.
 
-The toy's first layer is the assumed copy, so of a plan it sees what layer 2 does.  A rule such as "from layer 3 on" is
-vanilla there, and a rule for layer 1 alone is, too.
+The toy's first layer is the assumed copy, so the toy sees only what a plan's layer 2 does.  A rule such as "from layer
+3 on" is vanilla there, and so is a rule for layer 1 alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def beyond_two_layers(variant: str | Callable[[Shape], Plan], heads: int) -> tup
 
     Returns:
         The changes in words, such as "values from layer 3 on"; empty where two layers contain every kind of change;
-        None where the variant has no plan of 12 or 4 layers of so many heads, or there are more than 64.
+        None where the variant has no plan of 12 or 4 layers with this many heads, or heads exceed 64.
     """
     shapes = [Shape(layers, heads) for layers in DEPTHS] if heads <= MOST_HEADS else []
     plans = [made for shape in shapes if (made := _plan(variant, shape)) is not None]
@@ -56,7 +56,7 @@ def _where(layers: list[int]) -> str:
 
 
 def _changes(changed: Plan) -> dict[str, list[int]]:
-    """What differs from vanilla, with its layers; none for what is the whole plan's.
+    """Return what differs from vanilla, each change with its layers; without layers for a change of the whole plan.
 
     A stream of all outputs and the last output alone are one to the toy, which has no residual stream.
     """

@@ -32,9 +32,9 @@ class DepthAverage:
 class DepthAttention:
     """Attention Residuals: a sublayer reads a softmax-weighted sum of the outputs before it.
 
-    block      sublayers a block; outputs within a block are summed.  1 is the Full form.
+    block      sublayers per block; outputs within a block are summed.  1 is the Full form.
     score      softmax, or sigmoid without normalisation
-    query      learned: one vector a sublayer; input: that plus a matrix times the RMS-normed newest source; static: a
+    query      learned: one vector per sublayer; input: that plus a matrix times the RMS-normed newest source; static: a
                learned logit for every pair, which does not look at the outputs
     key_norm   RMSNorm on the keys
     window     read the embedding and only the newest `window` others
@@ -53,7 +53,7 @@ Depth = Residual | Chain | DepthAverage | DepthAttention
 
 
 def depth_problems(depth: Depth) -> Iterator[str]:
-    """Why a depth rule makes no sense, a line each."""
+    """Yield why a depth rule makes no sense, one reason per line."""
     if not isinstance(depth, Depth):
         yield f"a depth rule is one of Residual(), Chain(), DepthAverage() and DepthAttention(...), not {depth!r}"
         return

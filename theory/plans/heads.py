@@ -1,4 +1,4 @@
-"""What a plan is in the two-layer assumed-copy toy: heads that mix raw and copied tokens.  Standard library only.
+"""Plans in the two-layer assumed-copy toy, as heads that mix raw and copied tokens.  Standard library only.
 
 SkipV1Former's appendix A.1, two layers, no residual stream.  Layer 1 has copied: TF_1(E) holds u_t = (A x_t ; B y_t)
 in y_t's token, where the raw input E holds y_t.  So for a head of layer 2 a source is *copied* if layer 2 projects it
@@ -49,7 +49,7 @@ TOYS: dict[str, Heads] = {"mha": MHA, "skipv1": SKIPV1}
 
 
 def shares(heads: Sequence[Head], label: Literal["readout", "key"]) -> tuple[int, list[int]]:
-    """How many matrices W or K there are, and which of them each head uses."""
+    """Return how many matrices W or K there are, and which of them each head uses."""
     labels = [i if getattr(head, label) is None else (label, getattr(head, label)) for i, head in enumerate(heads)]
     places = {name: i for i, name in enumerate(dict.fromkeys(labels))}
     return len(places), [places[name] for name in labels]
@@ -60,7 +60,7 @@ class NotCovered(BadInput):
 
 
 def toy_heads(plan: Plan) -> Heads:
-    """What a two-layer plan's second layer sums: a head for each value and key of one head that meet.
+    """Return the heads that a two-layer plan's second layer sums: one for each value and key of a head that meet.
 
     Head h with output O_h, value projections V_s, query projection Q_h and key projections K_t reads, for each value s
     and key t, c_st O_h V_s G_st (K_t^T Q_h), where c_st collects the weights of the lists in which the two meet, and
@@ -106,7 +106,7 @@ def _pairs(h: int, head: HeadPlan) -> Iterator[tuple[Source, Source]]:
 
 
 def is_bound(plan: Plan) -> bool:
-    """Whether heads share projections so that their W or their K are not free of each other, in any two-layer plan."""
+    """Return whether shared projections bind the W or the K of a two-layer plan's heads to each other."""
     live = [(h, plan.head(2, h)) for h in plan.live(2)]
     values = ((h, t.source) for h, head in live for mix in head.values for t in mix.terms)
     keys = ((h, t.source) for h, head in live for mix in (*head.keys, head.query) for t in mix.terms)
@@ -114,9 +114,10 @@ def is_bound(plan: Plan) -> bool:
 
 
 def theorem_heads(plan: Plan) -> tuple[int, int] | None:
-    """How many ordinary and how many skip heads a two-layer plan has, if it has no others and nothing binds them.
+    """Return how many ordinary and how many skip heads a two-layer plan has.
 
-    That is what SkipV1Former's theorem calls MHA, where there is no skip head, and SkipV1Former.
+    None if it has others, or if something binds them.  SkipV1Former's theorem calls such a plan MHA without skip heads,
+    and SkipV1Former with them.
     """
     heads = toy_heads(plan)
     kinds = [(head.copied, head.raw, head.key_copied, head.key_raw) for head in heads]
@@ -129,12 +130,12 @@ def theorem_heads(plan: Plan) -> tuple[int, int] | None:
 
 
 def _kind(source: Source) -> tuple[int, int]:
-    """Copied (1, 0) or raw (0, 1)."""
+    """Return (1, 0) for a copied source, (0, 1) for a raw one."""
     return (1, 0) if source.layer == 2 else (0, 1)
 
 
 def has_cycle(edges: Iterable[tuple[Hashable, Hashable]]) -> bool:
-    """Whether a bipartite graph, given by (left, right), has one; equal edges count once."""
+    """Return whether a bipartite graph, given by edges (left, right), has a cycle; equal edges count once."""
     root: dict[Hashable, Hashable] = {}
 
     def find(node: Hashable) -> Hashable:

@@ -43,7 +43,7 @@ ALWAYS = {
 
 
 def canonical(value: Any) -> Any:
-    """Dataclasses as dictionaries of the fields that count, as `dataclasses.asdict` makes them of all."""
+    """Return dataclasses as dictionaries of the fields that count, where `dataclasses.asdict` takes all fields."""
     if _is_made(value):
         return {field.name: canonical(getattr(value, field.name)) for field in _counting(value)}
     if isinstance(value, dict):
@@ -54,7 +54,7 @@ def canonical(value: Any) -> Any:
 
 
 def text(value: Any) -> str:
-    """The `repr` of a value with the fields that count, and no others."""
+    """Return the `repr` of a value with the fields that count, and no others."""
     if _is_made(value):
         parts = (field for field in _counting(value) if field.repr)
         return f"{type(value).__qualname__}({', '.join(f'{f.name}={text(getattr(value, f.name))}' for f in parts)})"

@@ -1,6 +1,6 @@
-"""How the inputs and the tasks of regression prompts are distributed, where not plainly.  Standard library only.
+"""Laws of the inputs and tasks of regression prompts, where they differ from the plain one.  Standard library only.
 
-In words, as after `regression:`, spike=4,inputs=rademacher,pool=64: the fields of `Law`.
+A user writes them after `regression:`, as in spike=4,inputs=rademacher,pool=64: the fields of `Law`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ LARGEST_SEED = 2**32 - 1
 
 @dataclass(frozen=True)
 class Law:
-    """x = Sigma^{1/2} xi with E xi = 0 and E xi xi^T = I, and W* ~ N(W0, I) or one of a pool; all of it composes.
+    """The law x = Sigma^{1/2} xi with E xi = 0 and E xi xi^T = I, and W* ~ N(W0, I) or one of a pool; all compose.
 
-    Sigma is diagonal with trace d, so that E |x|^2 is what it is plainly; for normal xi and W0 = 0 that is no less than
-    any Sigma, as a rotation of x, taken back by W*, changes no law.
+    Sigma is diagonal with trace d, so that E |x|^2 = d as in the plain law.  For normal xi and W0 = 0 diagonal matrices
+    are as general as all, because a rotation of x, undone by W*, changes no law.
 
-    spike       the first eigenvalue of Sigma is so many times what it would be
+    spike       the factor by which the first eigenvalue of Sigma exceeds what it would be
     decay       eigenvalue i of Sigma falls like i^-decay
     inputs      of xi: independent entries, normal, signs (rademacher), uniform or laplace; or uniform on the sphere
                 |xi|^2 = d, whose entries are not independent
     w0          W0 = w0 I + w0_random R, R a matrix of standard normal numbers drawn once, which w0_seed names
-    pool        so many W* are drawn from N(W0, I) once, named by pool_seed, and a prompt's W* is any of them alike; 0:
+    pool        the number of W* drawn once from N(W0, I), by pool_seed; a prompt's W* is any of them alike; 0:
                 every prompt draws its own
 
     Raises BadInput for what no prompt can have, and for a seed that chooses nothing.
@@ -63,22 +63,25 @@ class Law:
 
     @property
     def chosen(self) -> dict[str, float | int | str]:
-        """The fields that are not as plainly."""
+        """The fields that differ from the plain law."""
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
 
     @property
     def words(self) -> str:
-        """As a user writes it; `law` reads it back.  Plainly, nothing."""
+        """The law as a user writes it, which `law` reads back; empty for the plain one."""
         return ",".join(f"{name}={value}" for name, value in self.chosen.items())
 
     def eigenvalues(self, d: int) -> tuple[float, ...]:
-        """The diagonal of Sigma, (d,): of sum d, to rounding; plainly exactly 1 each."""
+        """Return the diagonal of Sigma, shape (d,), whose sum is d up to rounding; exactly ones for the plain law."""
         raw = [(self.spike if i == 1 else 1.0) * i**-self.decay for i in range(1, d + 1)]
         whole = sum(raw)
         return tuple(d * value / whole for value in raw)
 
     def fourth_moment(self, d: int) -> int | Fraction:
-        """c with E[|xi|^2 xi xi^T] = c I, exactly: d + 2 + the excess kurtosis, for independent entries; else d."""
+        """Return the exact c with E[|xi|^2 xi xi^T] = c I.
+
+        It is d + 2 + the excess kurtosis for independent entries, and d on the sphere.
+        """
         return d if self.inputs == "sphere" else d + 2 + KURTOSIS[self.inputs]
 
 
@@ -87,7 +90,10 @@ PLAIN = Law()
 
 
 def law(given: Mapping[str, str]) -> Law:
-    """From words by field.  Raises BadInput, in one line, for what is no field and for a value that it cannot have."""
+    """Return the law that a user's words name, given by field.
+
+    Raises BadInput, in one line, for an unknown field and for a value that it cannot have.
+    """
     values: dict[str, float | int | str] = {}
     for name, value in given.items():
         if name not in LAW_FIELDS:

@@ -1,4 +1,4 @@
-"""What a training step needs of memory, from a plan and sizes alone.  Standard library only."""
+"""Memory of a training step, from a plan and sizes alone.  Standard library only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ QUERIES_AT_A_TIME = 256  # that attend where no fused kernel applies; what more 
 
 
 def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
-    """Numbers that a training step keeps of every token of a whole context until its backward pass, not compiled.
+    """Return the numbers per token of a whole context that an uncompiled training step keeps until its backward pass.
 
     Of a norm: its input, the result, and of RMSNorm what lies between; so of normed queries and keys, which are turned
     to their positions, two more of each.  Of dropout its mask.  Of attention: what is projected, of the revised form of
@@ -40,14 +40,14 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
 
 
 def reads_over_depth(config: Architecture, plan: Plan) -> int:
-    """Of a depth rule that weighs: vectors of the model's width that are kept of a token for it."""
+    """Return how many vectors of the model's width a depth rule that weighs its sources keeps per token."""
     if isinstance(plan.depth, DepthAverage):
         return config.n_layers
     return _weighed(plan, config.sublayers(plan) + 1)
 
 
 def _weighed(plan: Plan, reads: int) -> int:
-    """Of attention over depth: every read, and of those in two phases the parts that something is added to."""
+    """Count, for attention over depth, every read and, in two phases, the partial reads that something is added to."""
     if not isinstance(plan.depth, DepthAttention):
         return 0
     together = reads_together(plan.depth, reads)
@@ -56,7 +56,7 @@ def _weighed(plan: Plan, reads: int) -> int:
 
 
 def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:
-    """Tensors of a weight for every pair of tokens that a head keeps where no fused kernel applies."""
+    """Return how many tensors, with one weight per pair of tokens, a head keeps where no fused kernel applies."""
     if plan.dynamic == "initial":
         return 5 if config.dropout else 4
     if config.score == "linear":
@@ -68,7 +68,7 @@ def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:
 
 
 def answered(config: Architecture) -> int:
-    """Numbers that a model answers to a token."""
+    """Return the numbers that a model puts out per token."""
     match config.stem:
         case Tokens(vocab):
             return vocab
@@ -87,11 +87,18 @@ def training_bytes(
     fused: bool = False,
     kept: int | None = None,
 ) -> int:
-    """Bytes that a step on `sequences` whole contexts needs, or writing its checkpoint where that needs more.
+    """Return the bytes that a step on `sequences` whole contexts needs, or its checkpoint where that needs more.
 
-    kept: numbers of every token, by default `activations`.
-    Beside what the program itself needs.  Weights, gradients and Adam's two moments are float32; a checkpoint holds all
-    but the gradients twice more, apart and joined, while it is written.
+    What the program itself needs comes on top.  Weights, gradients and Adam's two moments are float32.  While a
+    checkpoint is written, it holds all but the gradients twice more, apart and joined.
+
+    Args:
+        config: The architecture.
+        plan: The variant.
+        sequences: Whole contexts per step.
+        number: Bytes per number of the activations, on average.
+        fused: As in `activations`.
+        kept: Numbers kept per token; by default those of `activations`.
     """
     weights = 4 * total_parameters(config, plan)
     kept = activations(config, plan, fused=fused) if kept is None else kept
@@ -103,10 +110,19 @@ def training_bytes(
 def activation_bytes(
     config: Architecture, kept: int, plan: Plan, sequences: int, number: float, *, fused: bool = False
 ) -> int:
-    """Of a step on so many whole contexts, of every token of which so many numbers are kept.
+    """Return the bytes of the activations of a step on `sequences` whole contexts.
 
-    Activations are of `number` bytes on average, scores and the gradients before and after their softmax float32.
-    Of a context that attends in blocks of queries, one layer's weights of one block are there again, with gradients.
+    Activations take `number` bytes on average; scores and the gradients before and after their softmax are float32.
+    Where a context attends in blocks of queries, one layer's weights of one block exist once more, with their
+    gradients.
+
+    Args:
+        config: The architecture.
+        kept: Numbers kept per token.
+        plan: The variant.
+        sequences: Whole contexts per step.
+        number: Bytes per number, on average.
+        fused: As in `activations`.
     """
     if config.context > QUERIES_AT_A_TIME:
         kept += 2 * _weights_over_time(config, plan, fused) * config.n_heads * QUERIES_AT_A_TIME
@@ -115,7 +131,9 @@ def activation_bytes(
 
 
 def visible_bytes(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
-    """What is visible is a table of bytes, (T, T), of which fused kernels keep one of float32 a layer where there is a
-    window."""
+    """Return the bytes of the tables, shape (T, T), that say which tokens see each other.
+
+    One table has a byte per pair.  With a window, fused kernels keep one of float32 per layer besides.
+    """
     windowed = 0 < config.window < config.context and not _weights_over_time(config, plan, fused)
     return (1 + 4 * config.n_layers * windowed) * config.context**2

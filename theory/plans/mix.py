@@ -15,7 +15,7 @@ KINDS: tuple[Kind, ...] = ("q", "k", "v")
 
 @dataclass(frozen=True)
 class Source:
-    """What the q, k or v projection of one layer makes for one head."""
+    """The output of one layer's q, k or v projection for one head."""
 
     kind: Kind
     layer: int
@@ -80,7 +80,7 @@ class Mix:
         return self + -other
 
     def __rmul__(self, factor: float | Learned) -> Mix:
-        """A fixed weight times fixed weights, or a learned weight times bare sources; else TypeError."""
+        """Multiply fixed weights by a fixed one, or bare sources by a learned weight; else raise TypeError."""
         scaled = []
         for term in self.terms:
             if isinstance(factor, Learned):
@@ -122,7 +122,7 @@ def v(layer: int, head: int) -> Mix:
 
 
 def total(mixes: Iterable[Mix]) -> Mix:
-    """The sum of mixes."""
+    """Return the sum of mixes."""
     out = NOTHING
     for mix in mixes:
         out = out + mix

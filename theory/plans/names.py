@@ -2,7 +2,7 @@
 
 skipv1                          a named variant
 skipv1:ratio=0.25,source=2      with options
-resformer+gqa:group=4           several: what they change is put together
+resformer+gqa:group=4           several, whose changes are combined
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from theory.plans.variants import VARIANTS
 
 
 class BadName(BadInput):
-    """What a user named is not there, or makes no sense."""
+    """A name from a user that does not exist or makes no sense."""
 
 
 def gqa(config: Architecture, group: int = 2) -> Architecture:
-    """Grouped queries: `group` query heads share a key/value head."""
+    """Give `group` query heads one key/value head (grouped queries)."""
     if group < 1 or config.n_heads % group:
         raise ValueError(f"groups of {group} do not divide {config.n_heads} heads")
     return replace(config, n_kv_heads=config.n_heads // group)
 
 
 def mqa(config: Architecture) -> Architecture:
-    """Multi-query attention: one key/value head."""
+    """Give all query heads one key/value head (multi-query attention)."""
     return replace(config, n_kv_heads=1)
 
 
 def mla(config: Architecture, width: int = 0, rope: int = 32) -> Architecture:
-    """Multi-head latent attention; width 0 stands for a quarter of the model's, SkipV1Former's choice."""
+    """Use multi-head latent attention; width 0 stands for a quarter of the model's width, SkipV1Former's choice."""
     return replace(config, latent=Latent(width or config.d_model // 4, rope))
 
 
 def window(config: Architecture, size: int = 0) -> Architecture:
-    """Every token attends to the last `size` tokens, itself among them; by default a quarter of the context."""
+    """Let every token attend to the last `size` tokens, itself included; by default a quarter of the context."""
     return replace(config, window=size or max(1, config.context // 4))
 
 
 def qk_norm(config: Architecture) -> Architecture:
-    """Queries and keys of every head are normed before positions turn them, as in Qwen3."""
+    """Norm the queries and keys of every head before positions turn them, as in Qwen3."""
     return replace(config, qk_norm=True)
 
 
@@ -61,17 +61,17 @@ _PART = re.compile(r"\s*(?P<file>[^:]+\.py:)?(?P<name>[^:]+?)\s*(?::(?P<options>
 
 
 def model(preset: str | Architecture, variant: str | None = None) -> tuple[Architecture, Plan]:
-    """The architecture and plan of a preset under a variant, by default the one that the paper gives it.
+    """Return the architecture and plan of a preset under a variant, by default the one that its paper gives it.
 
-    In place of a preset's name, any architecture; its default is vanilla.  Raises BadName for anything that is not
-    there or does not fit.
+    Any architecture may stand in place of a preset's name; its default is vanilla.  Raises BadName for anything that
+    does not exist or does not fit.
     """
     config, rest = sized(preset, variant)
     return config, fitting(rest, config)
 
 
 def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Architecture, str]:
-    """A model's architecture with what a variant says of it, such as `gqa`, and the rest, for `resolve`."""
+    """Return the architecture under a variant's architectural parts, such as `gqa`, and the rest, for `resolve`."""
     if isinstance(preset, Architecture):
         config, default = preset, "vanilla"
     elif preset in PRESETS:
@@ -92,24 +92,24 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
 
 
 def fitting(text: str, config: Architecture) -> Plan:
-    """The plan that `text` names for an architecture.  Raises BadName if the two do not fit."""
+    """Return the plan that `text` names for an architecture.  Raises BadName if the two do not fit."""
     return checked(resolve(text, config.shape), config)
 
 
 def checked(plan: Plan, config: Architecture) -> Plan:
-    """The plan itself.  Raises BadName if it does not fit the architecture."""
+    """Return the plan itself.  Raises BadName if it does not fit the architecture."""
     for misfit in misfits(config, plan):
         raise BadName(misfit)
     return plan
 
 
 def resolve(text: str, shape: Shape) -> Plan:
-    """The plan that `text` names for a shape.  Raises BadName."""
+    """Return the plan that `text` names for a shape.  Raises BadName."""
     return joined([_plan(part, shape) for part in text.split("+")])
 
 
 def joined(plans: Sequence[Plan]) -> Plan:
-    """What several plans change, put together.  Raises BadName if they do not go together."""
+    """Return one plan with the changes of several.  Raises BadName if they do not go together."""
     try:
         return combine(*plans)
     except ValueError as error:
@@ -117,7 +117,7 @@ def joined(plans: Sequence[Plan]) -> Plan:
 
 
 def names_in(text: str) -> list[str]:
-    """The named variants in a text such as `skipv1:ratio=0.25+gqa`; none in one that is something else."""
+    """Return the named variants in a text such as `skipv1:ratio=0.25+gqa`; none where the text is something else."""
     parts = [part.partition(":")[0].strip() for part in text.split("+")]
     return [part for part in parts if part in VARIANTS]
 
@@ -134,7 +134,7 @@ def _plan(part: str, shape: Shape) -> Plan:
 
 
 def parsed(part: str) -> tuple[str, str]:
-    """Name and options of one part of a variant.  Raises BadName for an empty one."""
+    """Return name and options of one part of a variant.  Raises BadName for an empty part."""
     match = _PART.match(part)
     if match is None:
         raise BadName(f"a variant is missing in {part!r}")
@@ -142,12 +142,13 @@ def parsed(part: str) -> tuple[str, str]:
 
 
 def is_file(name: str) -> bool:
-    """Whether a name is a file, or FILE.py:function."""
+    """Return whether a name is a file, or FILE.py:function."""
     return name.endswith(".py") or ".py:" in name
 
 
 def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
-    """make(first, **options), read from the text.  Raises BadName for whatever goes wrong in there."""
+    """Return make(first, **options) with options read from the text.  Raises BadName for whatever goes wrong in
+    there."""
     parameters = dict(list(signature(make).parameters.items())[1:])
     options: dict[str, object] = {}
     for key, value in pairs(name, text).items():
@@ -166,7 +167,10 @@ def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any
 
 
 def pairs(name: str, text: str) -> dict[str, str]:
-    """What `option=value,option=value` gives, a value in brackets holding commas.  Raises BadName, also for repeats."""
+    """Return the options in `option=value,option=value`, where a value in brackets may hold commas.
+
+    Raises BadName, also for repeated options.
+    """
     parts = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
     if ",".join(parts) != text:
         raise BadName(f"{name}: options are written option=value,option=value, got {text!r}")
@@ -180,7 +184,7 @@ def pairs(name: str, text: str) -> dict[str, str]:
 
 
 def _value(what: str, text: str, default: object) -> object:
-    """A number of the default's type, or a tuple of numbers where the default is one."""
+    """Return a number of the default's type, or a tuple of numbers where the default is one."""
     try:
         value = literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

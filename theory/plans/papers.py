@@ -7,9 +7,9 @@ A paper has a room in `theory`, a package that holds `paper.py` with PAPER, and 
     [project.entry-points."crosslayer.papers"]
     fifth = "fifth_paper"
 
-An installed paper never stands in the way of anything else: what cannot be loaded is left out, with one line on
-standard error that names it.  Its variants, presets and experiments can always be named with that of its entry point
-and a dot in front, and without as long as nothing of ours or of an earlier paper is called so.
+An installed paper never breaks anything else: one that cannot be loaded is left out, and one line on standard error
+names it.  Its variants, presets and experiments can always be named with that of its entry point and a dot in front,
+and without as long as nothing of ours or of an earlier paper is called so.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Paper:
-    """What a paper is called wherever it is named.
+    """A paper, with the words by which tables, pages and figures name it.
 
     name        as it stands in tables, such as SkipV1Former
     title       of the paper
@@ -55,7 +55,7 @@ class Paper:
 
     @property
     def ours(self) -> str:
-        """Whose a claim is that goes beyond the paper."""
+        """The owner of claims that go beyond the paper."""
         return f"this project, on the setting of {self.name}"
 
 
@@ -72,7 +72,7 @@ class Room:
 
     @property
     def name(self) -> str:
-        """skipv1 of theory.skipv1."""
+        """The last part of the package's name: skipv1 for theory.skipv1."""
         return self.package.rpartition(".")[2]
 
     def module(self, name: str) -> ModuleType | None:
@@ -91,7 +91,7 @@ class Room:
         return paper
 
     def holds(self, module: str) -> bool:
-        """Whether a module stands in this room."""
+        """Return whether a module stands in this room."""
         return f"{module}.".startswith(f"{self.package}.")
 
 
@@ -101,7 +101,7 @@ _left_out: set[Room] = set()
 def rooms() -> tuple[Room, ...]:
     """Return every paper's room in `theory`, then those of installed packages, each by year and name of the paper.
 
-    Without installed papers that cannot be loaded.
+    Installed papers that cannot be loaded are left out.
     """
     return tuple(room for room in (*_ours(), *_theirs()) if room not in _left_out)
 
@@ -130,7 +130,7 @@ def installed() -> tuple[Room, ...]:
 
 
 def _checked(room: Room, others: Sequence[Room]) -> bool:
-    """Return True.  Raises whatever is wrong with a room."""
+    """Return True.  Raises an error if anything is wrong with the room."""
     if not QUALIFIER.fullmatch(room.qualifier):
         raise BadInput("the name of its entry point must be made of letters, digits, - and _")
     if others:
@@ -143,7 +143,7 @@ def _in_order(found: Iterable[Room]) -> tuple[Room, ...]:
 
 
 def guarded(room: Room, work: Callable[[], T]) -> T | None:
-    """Return what `work` returns.
+    """Return the result of `work`.
 
     What an installed paper raises leaves it out, with a warning, and returns None; what one of ours raises is raised.
     """

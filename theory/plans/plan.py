@@ -53,7 +53,8 @@ Dynamic = Literal["no", "gate", "initial", "revised"]
 
 @dataclass(frozen=True)
 class Shape:
-    """What a variant is made for: layers, and heads a layer (key/value heads, where queries are grouped)."""
+    """The shape for which a variant is made: layers, and heads per layer (key/value heads where queries are
+    grouped)."""
 
     layers: int
     heads: int
@@ -63,7 +64,7 @@ class Shape:
         at_least("heads", self.heads, 1)
 
     def cells(self) -> Iterator[tuple[int, int]]:
-        """All (layer, head)."""
+        """Yield all (layer, head)."""
         return ((n, h) for n in range(1, self.layers + 1) for h in range(1, self.heads + 1))
 
 
@@ -105,7 +106,7 @@ class Plan:
     output_projection: bool = True
 
     def __repr__(self) -> str:
-        """What differs from vanilla, in words: `table` has every head."""
+        """Describe what differs from vanilla; `table` has every head."""
         layers, heads = self.shape.layers, self.shape.heads
         parts = [f"{layers} layer{'s' if layers > 1 else ''} of {heads} head{'s' if heads > 1 else ''}"]
         fits = [len(row) for row in self.table] == [heads] * layers
@@ -118,19 +119,19 @@ class Plan:
 
     @property
     def gates(self) -> tuple[bool, bool]:
-        """Whether dynamic values have a projection of queries' gates, and one of keys'."""
+        """Two flags: dynamic values have a projection for the queries' gates, and one for the keys' gates."""
         return self.dynamic != "no", self.dynamic in ("initial", "revised")
 
     def head(self, layer: int, head: int) -> HeadPlan:
         return self.table[layer - 1][head - 1]
 
     def live(self, layer: int) -> tuple[int, ...]:
-        """The heads of a layer that are built."""
+        """Return the heads of a layer that are built."""
         return tuple(h for h, head in enumerate(self.table[layer - 1], 1) if head.live)
 
     @cached_property
     def _lifetimes(self) -> tuple[Lifetime, ...]:
-        """Every layer of a model asks for them, and they need the whole table."""
+        """The result of `lifetimes`, kept because every layer of a model needs it and it walks the whole table."""
         last: dict[Source, int] = {}
         attended: set[Source] = set()
         for n, h in self.shape.cells():
@@ -166,7 +167,7 @@ def plan(
     feed_forward: bool = True,
     output_projection: bool = True,
 ) -> Plan:
-    """A plan from rules (layer, head) -> mix; what is left out is as in a vanilla Transformer.
+    """Build a plan from rules (layer, head) -> mix; an omitted rule is that of a vanilla Transformer.
 
     Raises ValueError, with the first of `problems(plan)`, if the rules make no sense together.
     """
@@ -211,7 +212,7 @@ def changes(changed: Plan) -> dict[str, list[int]]:
 
 
 def _layers(numbers: list[int]) -> str:
-    """2, 3, 4 and 7 as "layers 2-4, 7"."""
+    """Return 2, 3, 4 and 7 as "layers 2-4, 7"."""
     spans: list[list[int]] = []
     for n in numbers:
         if spans and n == spans[-1][1] + 1:
@@ -223,14 +224,14 @@ def _layers(numbers: list[int]) -> str:
 
 
 def checked(plan: Plan) -> Plan:
-    """The plan itself.  Raises ValueError with the first of its problems."""
+    """Return the plan itself.  Raises ValueError with the first of its problems."""
     for problem in problems(plan):
         raise ValueError(problem)
     return plan
 
 
 def problems(plan: Plan) -> list[str]:
-    """Why a plan makes no sense, a line each; empty if it does."""
+    """Return why a plan makes no sense, one reason per line; empty if it does."""
     if [len(row) for row in plan.table] != [plan.shape.heads] * plan.shape.layers:
         return [f"the table does not have {plan.shape.layers} layers of {plan.shape.heads} heads"]
     flags = field_problems(plan)
@@ -295,8 +296,10 @@ def _problems_of_layers(plan: Plan) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """How long a projection's output is needed: by the same token up to layer `last`, and, if `cached`, by all later
-    tokens, because a head attends over it."""
+    """The tokens and layers that need a projection's output.
+
+    The same token needs it up to layer `last`.  If `cached`, all later tokens need it, because a head attends over it.
+    """
 
     source: Source
     last: int
@@ -304,17 +307,17 @@ class Lifetime:
 
 
 def lifetimes(plan: Plan) -> tuple[Lifetime, ...]:
-    """Of every projection that somebody reads, ordered by layer, kind and head.  Others are not built."""
+    """Return the lifetime of every projection that something reads, by layer, kind and head.  Others are not built."""
     return plan._lifetimes
 
 
 def built(plan: Plan) -> Mapping[tuple[Kind, int], tuple[int, ...]]:
-    """The heads of every projection that is built, by kind and layer; a kind that a layer lacks has no entry."""
+    """Return the heads of every projection that is built, by kind and layer; a kind that a layer lacks has no entry."""
     return plan._built
 
 
 def learned(plan: Plan) -> dict[str, float]:
-    """The learned weights and their starting values, in order of first use."""
+    """Return the learned weights and their starting values, in order of first use."""
     heads = [plan.head(n, h) for n, h in plan.shape.cells()]
     mixes = [m for head in heads for m in (head.query, *head.keys, *head.values, head.beside)]
     return {t.weight.name: t.weight.start for m in mixes for t in m.terms if isinstance(t.weight, Learned)}
@@ -330,7 +333,7 @@ class Run:
 
 
 def runs(heads: tuple[int, ...], mixes: tuple[Mix, ...]) -> tuple[Run, ...]:
-    """The shortest list of runs that says what each head reads, in order.  `mixes[i]` belongs to `heads[i]`."""
+    """Return the shortest list of runs that says what each head reads, in order.  `mixes[i]` belongs to `heads[i]`."""
     rules = [tuple((t.weight, t.source.kind, t.source.layer, t.source.head) for t in mix.terms) for mix in mixes]
     breaks = [0]
     for i, (before, after) in enumerate(pairwise(zip(heads, rules, strict=True)), 1):

@@ -32,7 +32,7 @@ class Preset:
 def llama(
     *, d_model: int, n_heads: int, n_layers: int, d_ff: int, vocab: int, context: int, n_kv_heads: int = 0
 ) -> Architecture:
-    """RMSNorm, gated feed-forward, rotary positions, no biases, input and output embeddings apart."""
+    """Return LLaMA's architecture: RMSNorm, gated feed-forward, rotary positions, no biases, untied embeddings."""
     return Architecture(
         d_model=d_model,
         n_layers=n_layers,
@@ -47,7 +47,7 @@ def llama(
 def gpt2(
     *, d_model: int, n_heads: int, n_layers: int, vocab: int, context: int, tied: bool, qkv_bias: bool
 ) -> Architecture:
-    """GPT-2: LayerNorm, GELU, learned positions, biases."""
+    """Return GPT-2's architecture: LayerNorm, GELU, learned positions, biases."""
     return Architecture(
         d_model=d_model,
         n_layers=n_layers,
@@ -65,7 +65,10 @@ def gpt2(
 
 
 def gpt2_rotary(*, d_model: int, n_heads: int, n_layers: int, vocab: int, context: int) -> Architecture:
-    """GPT-2 as in SkipV1Former's published code: LayerNorm and GELU, but rotary, without biases, embeddings tied."""
+    """Return GPT-2 as in SkipV1Former's published code.
+
+    It has LayerNorm and GELU, but rotary positions, no biases and tied embeddings.
+    """
     base = gpt2(
         d_model=d_model, n_heads=n_heads, n_layers=n_layers, vocab=vocab, context=context, tied=True, qkv_bias=False
     )
@@ -73,7 +76,7 @@ def gpt2_rotary(*, d_model: int, n_heads: int, n_layers: int, vocab: int, contex
 
 
 def toy(d: int, n: int, *, heads: int = 2, layers: int = 2, copy_rank: int | None = None) -> Architecture:
-    """The linear-attention toy of SkipV1Former's appendix A.1: tokens of width d, heads as wide, and nothing else.
+    """Return the linear-attention toy of SkipV1Former's appendix A.1: tokens of width d, heads as wide, nothing else.
 
     `copy_rank` gives its first layer Assumption 1.  Norms, positions or a feed-forward come by `dataclasses.replace`,
     the missing residual stream by a plan whose depth rule is `Chain`.
@@ -100,7 +103,7 @@ MOST_HEADS = 20_000  # of all layers together: a plan is a table of them
 def resized(
     config: Architecture, *, width: int | None = None, layers: int | None = None, heads: int | None = None
 ) -> Architecture:
-    """The same kind of model in another size.  What is not given follows as in the original.
+    """Return the same kind of model in another size.  Sizes that are not given follow as in the original.
 
     Heads keep their width, so a wider model has more of them; given their number, they share the model's width.  The
     feed-forward stays as many times as wide as the model, and as many query heads share a key/value head.  Raises
@@ -131,7 +134,7 @@ PRESETS: Registry[Preset] = Registry("preset", "presets")
 
 
 def register(presets: dict[str, Preset]) -> None:
-    """Give a paper's models their names.  Raises BadInput for a name that another of ours has."""
+    """Register a paper's models by name.  Raises BadInput for a name that another of ours has."""
     module = sys._getframe(1).f_globals["__name__"]
     room = owner(module)
     for name, preset in presets.items():
@@ -140,7 +143,7 @@ def register(presets: dict[str, Preset]) -> None:
 
 
 def _own(variant: str, room: Room) -> str:
-    """The variant with a paper's own names qualified where others have them."""
+    """Return the variant with a paper's own names qualified where others have them."""
 
     def part(text: str) -> str:
         name, colon, options = text.partition(":")

@@ -13,12 +13,12 @@ Form = Literal["interleaved", "paired"]
 
 @dataclass(frozen=True, kw_only=True)
 class RecallSetting:
-    """How sequences are drawn.  Keys of a sequence are different ones, and so are its values.
+    """The setting from which sequences are drawn.  The keys of a sequence are distinct, and so are its values.
 
     Args:
-        pairs: n, in a sequence.
-        keys: how many there are to draw from.
-        values: likewise.
+        pairs: Pairs per sequence, n.
+        keys: Keys to draw from.
+        values: Values to draw from.
         form: `interleaved`, a token for each key and each value; or `paired`, one token for both.
 
     Raises:
@@ -40,25 +40,25 @@ class RecallSetting:
 
     @property
     def told(self) -> int:
-        """Tokens of all pairs."""
+        """The number of tokens of all pairs."""
         return self.pairs * (2 if self.form == "interleaved" else 1)
 
     @property
     def tokens(self) -> int:
-        """Tokens of a sequence, queries included."""
+        """The number of tokens of a sequence, queries included."""
         return self.told + self.pairs
 
     @property
     def width(self) -> int:
-        """Coordinates of a token: one for each key, then one for each value."""
+        """The number of coordinates of a token: one for each key, then one for each value."""
         return self.keys + self.values
 
     @property
     def blind(self) -> float:
-        """Return the loss of a guess that knows nothing of the sequence, nats per query."""
+        """The loss, in nats per query, of a guess that knows nothing of the sequence."""
         return math.log(self.values)
 
     @property
     def unmatched(self) -> float:
-        """Return the loss of one that knows which values there are, and not whose: ln n, nats per query."""
+        """The loss, in nats per query, of a guess that knows the sequence's values but not their keys: ln n."""
         return math.log(self.pairs)

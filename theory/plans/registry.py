@@ -35,7 +35,7 @@ class Names(Generic[Owned]):
         self.every: dict[str, Owned] = {}
 
     def add(self, name: str, thing: Owned, room: Room | None) -> str:
-        """Return the name under which it is listed.  `room`: of an installed paper, None for what is ours.
+        """Add a thing and return the name under which it is listed.  `room` is an installed paper's, None for ours.
 
         Raises BadInput for a name that is taken twice among ours, or twice in one paper.
         """
@@ -71,7 +71,7 @@ class Registry(Mapping[str, Entry]):
         self._loaded = self._loading = False
 
     def register(self, name: str, entry: Entry, module: str) -> None:
-        """Give an entry of a module its name.  Raises BadInput for one that another of ours has."""
+        """Register an entry of a module by name.  Raises BadInput for a name that another of ours has."""
         if any(name == other and owner(module) is owner(home) is None for other, _, home in self._entries):
             raise BadInput(f"two papers name a {self._kind} {name!r}")
         self._entries.append((name, entry, module))
@@ -100,7 +100,7 @@ class Registry(Mapping[str, Entry]):
         return self._names[1]
 
     def _named(self) -> Names[Entry]:
-        """Ours first, so that no installed paper, whenever it is imported, takes a name of theirs."""
+        """Return all names, ours first, so that no installed paper takes one of ours whenever it is imported."""
         places = {room: i for i, room in enumerate(rooms())}
         found: Names[Entry] = Names(self._kind)
         owned = [(name, entry, owner(module)) for name, entry, module in self._entries]

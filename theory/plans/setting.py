@@ -13,9 +13,10 @@ Number = float | Fraction
 
 @dataclass(frozen=True)
 class Setting:
-    """y = W* x + noise with W* ~ N(0, I_{d^2}), x ~ N(0, I_d), noise ~ N(0, sigma^2 I_d), and n context pairs.
+    """The regression y = W* x + noise in context.
 
-    SkipV1Former, appendix A.1, at W0 = 0.  Raises InvalidSize for sizes that no task can have.
+    W* ~ N(0, I_{d^2}), x ~ N(0, I_d), noise ~ N(0, sigma^2 I_d), and n context pairs (SkipV1Former, appendix A.1, at
+    W0 = 0).  Raises InvalidSize for sizes that no task can have.
     """
 
     d: int
@@ -27,25 +28,25 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """How results name it."""
+        """The name of the setting in results."""
         return f"d{self.d}-n{self.n}-s{self.sigma!r}"
 
     @property
     def floats(self) -> tuple[int, int, float]:
-        """d, n and sigma, for what computes in floating point."""
+        """d, n and sigma, for computations in floating point."""
         return self.d, self.n, float(self.sigma)
 
     @property
     def signal(self) -> Any:
-        """E ||W* x||^2 = d^2."""
+        """The signal's power E ||W* x||^2 = d^2."""
         return self.d**2
 
     @property
     def zero_loss(self) -> Any:
-        """E ||y||^2 = d^2 + d sigma^2, the loss of predicting zero: exact if sigma is a Fraction."""
+        """The loss of predicting zero, E ||y||^2 = d^2 + d sigma^2: exact if sigma is a Fraction."""
         return self.signal + self.d * self.sigma**2
 
     @property
     def signal_share(self) -> Any:
-        """rho = n / (n + d + 1 + sigma^2): the share of each entry of W* that a linear read of S_yx explains."""
+        """The share rho = n / (n + d + 1 + sigma^2) of each entry of W* that a linear read of S_yx explains."""
         return self.n / (self.n + self.d + 1 + self.sigma**2)

@@ -1,7 +1,8 @@
-"""What one of several processes needs that train a model together, cut by sublayers (FSDP).  Standard library only.
+"""Memory and traffic of one process among several that train a model together, cut by sublayers (FSDP).
 
-Each has its share of weights, gradients and moments, and of the sequences; a sublayer's weights are whole, and its
-gradient before it is summed up, while it is at work, of which two overlap; what sublayers share is whole throughout.
+Each process has its share of weights, gradients and moments, and of the sequences.  A sublayer's weights are whole
+while it is at work, and so is its gradient before it is summed; two sublayers overlap.  What sublayers share is whole
+throughout.  Standard library only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ WEIGHT = 4  # bytes of a number of weights, gradients and moments
 
 
 def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
-    """Of attention and feed-forward of layer 1, of layer 2, ..., as `icl.models.decoder.Decoder.sublayers` has them."""
+    """Return the parameters of each sublayer: attention and feed-forward of layer 1, of layer 2, and so on.
+
+    The order is that of `icl.models.decoder.Decoder.sublayers`.
+    """
     of_one, gain = parameters(config, plan), norm_parameters(config, config.sublayer_norm)
     attention = []
     for n, p in enumerate(projections(config, plan), 1):
@@ -38,10 +42,10 @@ def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
 
 
 def recomputed(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
-    """Numbers that a step keeps of every token where sublayers keep their inputs alone (`theory.plans.memory`).
+    """Return the numbers per token that a step keeps where sublayers keep only their inputs (`theory.plans.memory`).
 
-    These, what later layers read of earlier ones, what the depth rule and the head keep, and what lies within one
-    layer while its gradient is worked out.
+    They are these inputs, the outputs that later layers read, what the depth rule and the head keep, and what lies
+    within one layer while its gradient is computed.
     """
     ends = answered(config) + reads_over_depth(config, plan) * config.d_model
     within = (activations(config, plan, fused=fused) - ends) // config.n_layers
@@ -51,7 +55,7 @@ def recomputed(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
 
 
 def state_bytes(config: Architecture, plan: Plan, processes: int) -> int:
-    """Of weights, gradients and moments in one process of so many, with what it gathers for its work."""
+    """Return the bytes of weights, gradients and moments in one of `processes`, with what it gathers for its work."""
     if processes == 1:
         return 4 * WEIGHT * total_parameters(config, plan)
     of_sublayers = sublayer_parameters(config, plan)
@@ -61,10 +65,13 @@ def state_bytes(config: Architecture, plan: Plan, processes: int) -> int:
 
 
 def saving_bytes(config: Architecture, plan: Plan, processes: int) -> int:
-    """Of the copy that each process writes to a checkpoint while it goes on: its weights and moments."""
+    """Return the bytes of weights and moments that each process copies to write a checkpoint while training goes on."""
     return -(-3 * WEIGHT * total_parameters(config, plan) // processes)
 
 
 def traffic(config: Architecture, plan: Plan, processes: int) -> int:
-    """Bytes that each process sends in a step, of one part: weights twice, gradients once, in float32, on a ring."""
+    """Return the bytes that each process sends in one part of a step, on a ring in float32.
+
+    The weights are sent twice and the gradients once.
+    """
     return 3 * WEIGHT * total_parameters(config, plan) * (processes - 1) // processes

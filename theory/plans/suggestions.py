@@ -1,4 +1,4 @@
-"""What to say of a name that is not there.  Standard library only.
+"""Suggestions for a name that does not exist.  Standard library only.
 
 Names of every kind are looked up with this one rule, so that a misspelling leads to the same hint wherever it is typed.
 """
@@ -49,14 +49,14 @@ def unknown(
     lists: str = "",
     close: float = CLOSE,
 ) -> str:
-    """Return the line for a name that is not there, with what may be meant.
+    """Return the line for a name that does not exist, with known names that may be meant.
 
     Args:
         what: The kind of name, such as "variant".
-        name: What was given.
-        known: The names that there are.
-        others: By their kind, names that stand for something else, which the line then says.
-        lists: Where all names are listed, in place of naming them where none is alike.
+        name: The unknown name.
+        known: The names that exist.
+        others: Names that stand for something else, by kind; the line then says so.
+        lists: Where all names are listed; shown instead of the names where none is alike.
         close: The ratio of `difflib` from which names are alike.
     """
     known = list(known)
@@ -67,7 +67,7 @@ def unknown(
 
 
 def hint(name: str, known: Iterable[str], otherwise: str, *, close: float = CLOSE) -> str:
-    """Return the question whether a known name is meant, or what to say where none is alike."""
+    """Return the question whether a known name is meant, or `otherwise` where none is alike."""
     near = suggestions(name, known, close=close)
     return f"did you mean {', '.join(near)}?" if near else otherwise
 

@@ -25,7 +25,7 @@ TITLES = {
 
 
 def shown_maps(plan: Plan) -> list[str]:
-    """The value map, and those of the others that differ from vanilla in a head that is there."""
+    """Return the value map, and the maps of the others that differ from vanilla in a head that is built."""
     base = vanilla(plan.shape)
 
     def differs(name: str) -> bool:
@@ -36,7 +36,7 @@ def shown_maps(plan: Plan) -> list[str]:
 
 
 def rules(plan: Plan, name: str) -> list[str]:
-    """One of the `MAPS` in words, a line for neighbouring layers that read alike."""
+    """Return one of the `MAPS` in words, one line for neighbouring layers that read alike."""
     texts = [_rule(plan, name, n) for n in range(1, plan.shape.layers + 1)]
     starts = [i for i in range(len(texts)) if i == 0 or texts[i] != texts[i - 1]]
     ends = [*starts[1:], len(texts)]
@@ -79,7 +79,7 @@ def _heads(heads: Sequence[int]) -> str:
 
 
 def sketch(plan: Plan, name: str) -> list[str]:
-    """One of the `MAPS` in characters, the last layer on top: a row a layer, a column a head."""
+    """Return one of the `MAPS` in characters, the last layer on top: one row per layer, one column per head."""
     layers = range(plan.shape.layers, 0, -1)
     return [f"{n:4} " + "".join(_mark(MAPS[name](head), n) for head in plan.table[n - 1]) for n in layers]
 
@@ -99,7 +99,7 @@ def _mark(mixes: tuple[Mix, ...], layer: int) -> str:
 
 
 def depth_words(depth: Depth) -> str:
-    """A depth rule in a few words."""
+    """Describe a depth rule in a few words."""
     match depth:
         case Chain():
             return "no residual stream"
@@ -119,7 +119,7 @@ def depth_words(depth: Depth) -> str:
 
 
 def layer_words(config: Architecture, plan: Plan) -> str:
-    """What a layer is made of, in a few words."""
+    """Describe in a few words what a layer is made of."""
     if config.latent is not None:
         heads = f"{config.n_heads} heads from a latent of {config.latent.width}"
     else:

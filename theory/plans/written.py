@@ -25,7 +25,7 @@ DEPTHS = {kind.__name__: kind for kind in get_args(Depth)}
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """What `from_json` makes the plan of."""
+    """Return the content that `from_json` reads back."""
     return {
         "layers": plan.shape.layers,
         "heads": plan.shape.heads,
@@ -36,7 +36,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def from_json(content: Any) -> Plan:
-    """Raises BadInput, in one line, for what is no plan."""
+    """Return the plan that JSON content describes.  Raises BadInput, in one line, for content that is no plan."""
     try:
         shape = Shape(content["layers"], content["heads"])
         table = tuple(tuple(_read_head(head) for head in row) for row in content["table"])

@@ -39,7 +39,7 @@ Factor = tuple[str, int, int]
 
 @cache
 def pairings(size: int) -> tuple[Pairing, ...]:
-    """All perfect matchings of range(size): (size - 1)!! of them, none if size is odd."""
+    """Return all perfect matchings of range(size): (size - 1)!! of them, none if size is odd."""
     return tuple(_pairings(tuple(range(size)))) if size % 2 == 0 else ()
 
 
@@ -103,12 +103,12 @@ class PromptEngine:
         return [list(entries[i * self.d : (i + 1) * self.d]) for i in range(self.d)]
 
     def _symmetric(self, upper: Sequence[PolyElement]) -> list[list[PolyElement]]:
-        """The matrix with this upper triangle, given row by row; the identity if nothing is given."""
+        """Return the matrix with this upper triangle, given row by row; the identity if nothing is given."""
         at = dict(zip([(i, j) for i, j in self._cells if i <= j], upper, strict=False))
         return self._square([at[min(i, j), max(i, j)] if at else self.ring(int(i == j)) for i, j in self._cells])
 
     def expect(self, *factors: Factor) -> PolyElement:
-        """E of the product of the named entries, over x, noise and W*."""
+        """Return E of the product of the named entries, over x, noise and W*."""
         slots: list[tuple[str, int]] = []
         given_w = self.ring.one
         for kind, i, j in factors:
@@ -129,7 +129,7 @@ class PromptEngine:
         return self._over_w(given_w * context)
 
     def _cov(self, a: tuple[str, int], b: tuple[str, int]) -> PolyElement:
-        """Covariance of two entries of one z = (x ; y), given W*."""
+        """Return the covariance of two entries of one z = (x ; y), given W*."""
         if (a, b) not in self._given_w:
             w, one, zero = self._letters["w"], self.ring.one, self.ring.zero
             rows = [w[i] if kind == "y" else [one if k == i else zero for k in range(self.d)] for kind, i in (a, b)]
@@ -140,7 +140,7 @@ class PromptEngine:
         return self._given_w[a, b]
 
     def _over_w(self, polynomial: PolyElement) -> PolyElement:
-        """E over D, monomial by monomial."""
+        """Return E over D, monomial by monomial."""
         by_powers: dict[tuple[int, ...], dict[tuple[int, ...], Any]] = {}
         for exponents, coefficient in polynomial.terms():
             powers = exponents[self._d0 : self._d1]
@@ -151,7 +151,10 @@ class PromptEngine:
         return sum(parts, self.ring.zero)
 
     def _moment(self, powers: tuple[int, ...]) -> Any:
-        """E prod D_ij^k: prod (k - 1)!! if all D_ij are independent, else a sum over the pairings of all factors."""
+        """Return E prod D_ij^k.
+
+        It is prod (k - 1)!! if all D_ij are independent, else a sum over the pairings of all factors.
+        """
         if not self.general:
             return prod(len(pairings(k)) for k in powers if k)
         if powers not in self._of_d:
@@ -168,7 +171,7 @@ _SHAPES = {"X": ("d", "n"), "D": ("d", "d"), "N": ("d", "n")}
 
 
 def gaussian_trace(*words: str) -> Expr:
-    """E of a product of traces, e.g. gaussian_trace("X X' D'", "D"), as a polynomial in d and n.
+    """Return E of a product of traces, e.g. gaussian_trace("X X' D'", "D"), as a polynomial in d and n.
 
     Letters are independent Gaussian matrices with standard normal entries: X (d x n, the inputs), D (d x d, W* at
     W0 = 0) and N (d x n, the noise over sigma); a prime is the transpose.  Raises ValueError for a word whose shapes
@@ -206,7 +209,7 @@ def gaussian_trace(*words: str) -> Expr:
 
 
 def _letter_pairings(letters: Sequence[str]) -> Iterator[list[tuple[int, int]]]:
-    """Pairings that couple equal letters only."""
+    """Yield the pairings that couple equal letters only."""
     groups = [[i for i, x in enumerate(letters) if x == name] for name in sorted(set(letters))]
     for choice in product(*(pairings(len(group)) for group in groups)):
         yield [(group[p], group[q]) for group, pairing in zip(groups, choice, strict=True) for p, q in pairing]

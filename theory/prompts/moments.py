@@ -1,4 +1,4 @@
-"""Exact moments of a regression prompt: what the population loss of the toy is made of.
+"""Exact moments of a regression prompt, from which the toy's population loss is computed.
 
 A prompt holds n pairs z_t = (x_t ; y_t) in R^{2d} with y = W* x + noise, noise ~ N(0, sigma^2 I), x ~ N(0, Sigma),
 W* = W0 + D and Cov(D_ij, D_kl) = Psi_ik Gamma_jl.  By default Sigma, Psi and Gamma are the identity.  Everything a
@@ -70,7 +70,7 @@ Array = NDArray[Any]  # float64; object arrays of exact numbers or polynomials p
 
 
 def signal_variance(d: int, n: float, sigma: float) -> float:
-    """Variance of every entry of S_yx at W0 = 0 and identity covariances: n (n + d + 1 + sigma^2).
+    """Return the variance of every entry of S_yx at W0 = 0 and identity covariances: n (n + d + 1 + sigma^2).
 
     The entries are uncorrelated.  Rows of S_yx = D S_xx + noise X^T are independent given X with covariance
     S_xx^2 + sigma^2 S_xx, and E S_xx^2 = n(n+d+1) I.  Source: SkipV1Former, appendix A, Lemma 3 (its t_1, which the
@@ -84,9 +84,10 @@ DENSE = 8  # the largest d at which a formula is applied as one matrix
 
 
 def _linear(formula: Formula) -> Formula:
-    """A formula that is linear in its matrix, applied as one matrix to all entries where d is small: descents need it
-    by the million, and a product costs less than the formula's many small ones.  It rounds a few times more; exact and
-    longer numbers go through the formula, fractions as whole numbers.
+    """Return a formula that is linear in its matrix as one matrix product over all entries, where d is small.
+
+    Descents need it by the million, and a product costs less than the formula's many small ones.  It rounds a few times
+    more.  Exact and longer numbers go through the formula, fractions as whole numbers.
     """
 
     name = formula.__name__
@@ -173,9 +174,11 @@ class PromptMoments:
 
     @cached_property
     def _whole(self) -> tuple[PromptMoments, int] | None:
-        """These moments with whole numbers for all matrices, and what they were multiplied with: each term of the
-        formulas has two of them as factors.  None if they are no fractions, n is no
-        whole number, or there is a kurtosis."""
+        """These moments with whole numbers for all matrices, and their common factor.
+
+        Each term of the formulas has two of the matrices as factors.  None if they are no fractions, n is no whole
+        number, or there is a kurtosis.
+        """
         names = ("_f0", "_f1", "_g1", "_k", "_late", "_mean")
         matrices = [getattr(self, name) for name in names]
         numbers = over_one(np.concatenate([x.ravel() for x in matrices])) if matrices[0].dtype.hasobject else None
@@ -188,19 +191,21 @@ class PromptMoments:
 
     @property
     def prior_power(self) -> Any:
-        """E ||W* Sigma^{1/2}||_F^2 = tr(Psi) tr(Gamma Sigma) + tr(W0 Sigma W0^T): the power of W* x for a query x."""
+        """The power of W* x for a query x: E ||W* Sigma^{1/2}||_F^2 = tr(Psi) tr(Gamma Sigma) + tr(W0 Sigma W0^T)."""
         return self._signal + (self.w0 @ self.covariance * self.w0).sum()
 
     @property
     def zero_loss(self) -> Any:
-        """E ||y||^2 = E ||W* x||^2 + d sigma^2, the loss of predicting zero; d^2 + ||W0||^2 + d sigma^2 at identities.
+        """The loss of predicting zero, E ||y||^2 = E ||W* x||^2 + d sigma^2.
+
+        It is d^2 + ||W0||^2 + d sigma^2 at identities.
 
         In squared units of y summed over its d entries; exact if the task is.  If centred, of predicting W0 x.
         """
         return (self._signal if self.centred else self.prior_power) + self.d * self.sigma**2
 
     def extended(self) -> PromptMoments:
-        """The same task in the longest floating-point numbers of the machine.  Not for what is exact."""
+        """Return the same task in the longest floating-point numbers of the machine; not for exact tasks."""
         long = np.longdouble
         w0, of_x, rows, columns = (
             x.astype(long) for x in (self.w0, self.covariance, self.prior_rows, self.prior_columns)
@@ -219,7 +224,7 @@ class PromptMoments:
 
     @_linear
     def sandwich(self, m: Array) -> Array:
-        """E[S M S], shape of m: (..., 2d, 2d)."""
+        """Return E[S M S], shape of m: (..., 2d, 2d)."""
         n, k, g1, late = self.n, self._k, self._g1, self._late
         m_t = np.swapaxes(m, -1, -2)
         both, across = m_t * n, m_t * (n**2 + n) + m * (2 * n)  # E[C M C] is linear in M: one pass for all
@@ -236,7 +241,7 @@ class PromptMoments:
 
     @_linear
     def target_left(self, q: Array) -> Array:
-        """E[W* Q S], Q: (..., d, 2d) -> (..., d, 2d)."""
+        """Return E[W* Q S], Q: (..., d, 2d) -> (..., d, 2d)."""
         k, f1 = self._k, self._f1
         full = k @ np.swapaxes(q, -1, -2) @ f1.T + _trace(q, f1) * k
         full = full if self.centred else full + self._f0 @ q @ self._mean
@@ -244,7 +249,7 @@ class PromptMoments:
 
     @_linear
     def target_right(self, q: Array) -> Array:
-        """E[S Q W*], Q: (..., 2d, d) -> (..., 2d, d)."""
+        """Return E[S Q W*], Q: (..., 2d, d) -> (..., 2d, d)."""
         k, f1 = self._k, self._f1
         y = np.concatenate([np.zeros_like(q), q], axis=-1)
         full = k @ np.swapaxes(y, -1, -2) @ f1 + _trace(k, y) * f1
@@ -253,7 +258,7 @@ class PromptMoments:
 
 
 def _checked(what: str, matrix: Array | None, d: int, dtype: np.dtype[Any]) -> Array:
-    """A covariance, by default the identity.  Negative eigenvalues are noticed in float64 only."""
+    """Return a covariance, by default the identity.  Negative eigenvalues are noticed in float64 only."""
     if matrix is None:
         return np.eye(d, dtype=dtype)
     must = f"{what} must be a symmetric {d} x {d} matrix"
@@ -278,7 +283,10 @@ def _checked_kurtosis(kurtosis: Array | None, d: int, dtype: np.dtype[Any]) -> A
 
 
 def _array(must: str, given: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """What a user gave, of this shape and, unless exact, finite and not so large that the losses lose their digits."""
+    """Return a user's array with this shape.
+
+    Unless exact, it must be finite and not so large that the losses lose their digits.
+    """
     if dtype.kind not in "fO":
         raise BadInput(must)
     result = np.asarray(given, dtype)
@@ -290,7 +298,7 @@ def _array(must: str, given: Array, shape: tuple[int, ...], dtype: np.dtype[Any]
 
 
 def _root(covariance: Array) -> Array:
-    """The symmetric root, in float64."""
+    """Return the symmetric root, in float64."""
     if covariance.dtype.hasobject:
         raise BadInput("with a kurtosis, a covariance needs its root, and so floating-point numbers")
     values, vectors = np.linalg.eigh(covariance.astype(np.float64))
@@ -298,7 +306,10 @@ def _root(covariance: Array) -> Array:
 
 
 def _around(left: Array, m: Array, right: Array) -> Array:
-    """left M right, broadcast over leading dimensions.  Exact products are slow: those with a zero are left out."""
+    """Return left M right, broadcast over leading dimensions.
+
+    Exact products are slow: those with a zero are left out.
+    """
     if not m.dtype.hasobject:
         return left @ m @ right
     rows = np.stack([_combined(m, -2, row) for row in left], axis=-2)
@@ -306,12 +317,12 @@ def _around(left: Array, m: Array, right: Array) -> Array:
 
 
 def _combined(m: Array, axis: int, weights: Array) -> Array:
-    """The weighted sum over one axis, of the entries whose weight is not zero."""
+    """Return the weighted sum over one axis, of the entries whose weight is not zero."""
     parts = np.moveaxis(m, axis, 0)
     terms = [part * weight for weight, part in zip(weights, parts, strict=True) if weight]
     return sum(terms[1:], terms[0]) if terms else np.zeros_like(parts[0])
 
 
 def _trace(a: Array, b: Array) -> Array:
-    """tr(A B), broadcast over leading dimensions, kept as (..., 1, 1)."""
+    """Return tr(A B), broadcast over leading dimensions, kept as (..., 1, 1)."""
     return (a * np.swapaxes(b, -1, -2)).sum(axis=(-1, -2), keepdims=True)

@@ -46,7 +46,7 @@ ROUNDING = 1e-9  # of ||Y||^2: tasks so near to the nearest are as near, without
 
 
 def pool_posterior(x: Array, y: Array, pool: Array, sigma: float) -> Array:
-    """The posterior mean's predictions for the last x of each prompt, given the pool.
+    """Return the posterior mean's predictions for the last x of each prompt, given the pool.
 
     x: (B, d, n + 1), y: (B, d, n), or n + 1, whose last is not looked at; pool: (P, d, d) -> (B, d).  Raises BadInput
     for shapes that do not fit, InvalidSize for a noise below zero.
@@ -57,9 +57,9 @@ def pool_posterior(x: Array, y: Array, pool: Array, sigma: float) -> Array:
 
 
 def ridge(x: Array, y: Array, sigma: float) -> Array:
-    """Ridge regression's predictions with penalty sigma^2, least squares of least norm without noise; shapes as above.
+    """Return ridge regression's predictions with penalty sigma^2; without noise, least squares of least norm.
 
-    Raises as `pool_posterior`.
+    Shapes and errors as in `pool_posterior`.
     """
     check_sizes(1, 1, sigma)
     x, y, query = _split(x, y)
@@ -70,7 +70,10 @@ def ridge(x: Array, y: Array, sigma: float) -> Array:
 
 
 def pool_weights(x: Array, y: Array, pool: Array, sigma: float) -> Array:
-    """The posterior of each task of the pool, (B, P); x, y: the context alone, (B, d, n) each.  Raises as the above."""
+    """Return the posterior of each task of the pool, (B, P).
+
+    x, y: the context alone, (B, d, n) each.  Raises as `pool_posterior`.
+    """
     d = x.shape[1]
     check_sizes(d, 1, sigma)
     if _tasks(pool) != d:
@@ -88,7 +91,7 @@ def pool_weights(x: Array, y: Array, pool: Array, sigma: float) -> Array:
 
 
 def posterior_on_pool(pool: Array, n: int, sigma: float, *, samples: int = 4000, seed: int = 0) -> Estimate:
-    """The least loss of any estimator on tasks of the pool: that of `pool_posterior`, by sampled prompts.
+    """Return the least loss of any estimator on tasks of the pool: that of `pool_posterior`, by sampled prompts.
 
     Raises as `pool_posterior`, and InvalidSize for sizes without meaning or fewer than 2 samples.
     """
@@ -111,7 +114,7 @@ def posterior_on_pool(pool: Array, n: int, sigma: float, *, samples: int = 4000,
 
 
 def ridge_on_pool(pool: Array, n: int, sigma: float, *, samples: int = 20_000, seed: int = 0) -> Estimate:
-    """The loss of `ridge` on tasks of the pool: a quadratic in them, whose two coefficients are sampled from d = 2 on.
+    """Return the loss of `ridge` on tasks of the pool: a quadratic in them, with coefficients sampled from d = 2 on.
 
     Raises as `posterior_on_pool`.
     """
@@ -133,9 +136,10 @@ def ridge_on_pool(pool: Array, n: int, sigma: float, *, samples: int = 20_000, s
 
 
 def _inverse_power(n: int, noise: float, power: Literal[1, 2]) -> float:
-    """r_1 or r_2 at d = 1: the trapezoidal rule in w = log t, in which the integrand is smooth and no peak is narrow.
+    """Return r_1 or r_2 at d = 1, by the trapezoidal rule in w = log t.
 
-    It falls at least like e^w to the left of -log(n + noise), and like exp(-noise e^w) to the right of -log(noise).
+    There the integrand is smooth and no peak is narrow.  It falls at least like e^w to the left of -log(n + noise), and
+    like exp(-noise e^w) to the right of -log(noise).
     """
     w = np.arange(-log(n + noise) - 40, 5 - log(noise), STEP)
     t = np.exp(w)
@@ -148,7 +152,7 @@ def _ridge_loss(square: float, d: int, noise: float, r_1: Any, r_2: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The best linear map of what one step sees; weights: (d^2, F), on S_yx, S_xx where asked, and 1 where asked."""
+    """The best linear map of what one step sees; weights: (d^2, F), on S_yx, and on S_xx and 1 where requested."""
 
     weights: Array
     loss: float
@@ -156,7 +160,7 @@ class Step:
     constant: bool
 
     def predict(self, x: Array, y: Array) -> Array:
-        """Shapes as in `pool_posterior`."""
+        """Return predictions; shapes as in `pool_posterior`."""
         x, y, query = _split(x, y)
         parts = [y @ x.mT, *([x @ x.mT] if self.of_inputs else ())]
         seen = np.concatenate([z.reshape(len(x), -1) for z in parts] + [np.ones((len(x), 1))] * self.constant, axis=1)
@@ -164,7 +168,7 @@ class Step:
 
 
 def pool_step(pool: Array, n: int, sigma: float, *, of_inputs: bool = False, constant: bool = False) -> Step:
-    """The linear step that is best on the pool, and its loss, exact to rounding.
+    """Return the linear step that is best on the pool, and its loss, exact to rounding.
 
     Raises BadInput for what is no pool, InvalidSize.
     """
@@ -201,14 +205,14 @@ def pool_step(pool: Array, n: int, sigma: float, *, of_inputs: bool = False, con
 
 
 def _tasks(pool: Array) -> int:
-    """The d of a pool, (P, d, d).  Raises BadInput for what is none."""
+    """Return the d of a pool, (P, d, d).  Raises BadInput for any other shape."""
     if pool.ndim != 3 or pool.shape[1] != pool.shape[2] or not pool.size or not np.isfinite(pool).all():
         raise BadInput(f"a pool is of shape (P, d, d), all finite, got {pool.shape}")
     return int(pool.shape[1])
 
 
 def _split(x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """The context's x and y, (B, d, n) each, and the query (B, d)."""
+    """Return the context's x and y, (B, d, n) each, and the query (B, d)."""
     if x.ndim != 3 or y.shape[:2] != x.shape[:2] or y.shape[2] - x.shape[2] not in (0, -1):
         raise BadInput(f"x is (B, d, n + 1) and y (B, d, n) or (B, d, n + 1), got {x.shape} and {y.shape}")
     n = x.shape[2] - 1

@@ -1,4 +1,4 @@
-"""What one preconditioned step loses on the in-context regression task, for any covariance of inputs and prior.
+"""Losses of one preconditioned step on the in-context regression task, for any covariance of inputs and prior.
 
 Setting.  A task of `theory.prompts.moments.PromptMoments`: n pairs with y = W* x + noise, x of covariance Sigma,
 normal or with independent entries of Sigma^{-1/2} x of some kurtosis; W* of mean W0 and Cov(W*_ij, W*_kl) = Psi_ik
@@ -41,7 +41,7 @@ from theory.prompts.moments import Array, PromptMoments
 
 
 def after_step(moments: PromptMoments, preconditioner: Array) -> Any:
-    """The loss of P = S_yx M, M = preconditioner (d, d); exact if the arrays of the task and M are exact."""
+    """Return the loss of P = S_yx M, M = preconditioner (d, d); exact if the arrays of the task and M are exact."""
     signal, power, covariance = _signal(moments), _power(moments), moments.covariance
     weighted = preconditioner @ covariance
     linear, quadratic = (preconditioner * signal.T).sum(), (weighted * (power @ preconditioner)).sum()
@@ -49,29 +49,32 @@ def after_step(moments: PromptMoments, preconditioner: Array) -> Any:
 
 
 def best_step(moments: PromptMoments) -> Any:
-    """The step size eta of `one_step`, for the gradient of 1/2 sum ||y - P x||^2; 0 where there is nothing to learn."""
+    """Return the step size eta of `one_step`, for the gradient of 1/2 sum ||y - P x||^2.
+
+    It is 0 where there is nothing to learn.
+    """
     signal = _signal(moments).trace()
     return moments.n * signal / (moments.covariance * _power(moments)).sum() if signal else 0 * signal
 
 
 def one_step(moments: PromptMoments) -> Any:
-    """The loss of the best single gradient step from zero, P = eta S_yx; exact if the task is."""
+    """Return the loss of the best single gradient step from zero, P = eta S_yx; exact if the task is."""
     return moments.zero_loss - moments.n * best_step(moments) * _signal(moments).trace()
 
 
 def best_preconditioner(moments: PromptMoments) -> Array:
-    """M = n A^{-1} Sigma Omega, (d, d) in float64; where A is singular, of least norm."""
+    """Return M = n A^{-1} Sigma Omega, (d, d) in float64; where A is singular, of least norm."""
     return moments.n * _inverse(_power(moments)) @ _float(moments.covariance) @ _float(_mean_square(moments))
 
 
 def preconditioned(moments: PromptMoments) -> float:
-    """The loss of P = S_yx M at the best matrix M."""
+    """Return the loss of P = S_yx M at the best matrix M."""
     explained = moments.n * (best_preconditioner(moments) * _float(_signal(moments)).T).sum()
     return float(moments.zero_loss - explained)
 
 
 def linear(moments: PromptMoments) -> float:
-    """The loss of the best linear map of S_yx.  Raises BadInput for a W0 that is not zero."""
+    """Return the loss of the best linear map of S_yx.  Raises BadInput for a W0 that is not zero."""
     if moments.w0.any():
         raise BadInput("the best linear map of S_yx is worked out for W0 = 0 only")
     of_x, of_rows, of_columns = (_float(m) for m in (moments.covariance, moments.prior_rows, moments.prior_columns))
@@ -86,9 +89,10 @@ def linear(moments: PromptMoments) -> float:
 
 
 def minimum_norm(moments: PromptMoments) -> Any:
-    """The loss of least squares, d sigma^2 (n - 1) / (n - d - 1), for normal x and n >= d; infinite at n = d, d + 1.
+    """Return the loss of least squares, d sigma^2 (n - 1) / (n - d - 1), for normal x and n >= d.
 
-    (Without noise it is zero from n = d on.)  Raises BadInput, saying why, for fewer pairs, other x, a singular Sigma.
+    It is infinite at n = d and d + 1; without noise it is zero from n = d on.  Raises BadInput, saying why, for fewer
+    pairs, other x, a singular Sigma.
     """
     d, n, sigma = moments.d, moments.n, moments.sigma
     if moments.kurtosis is not None:
@@ -103,29 +107,29 @@ def minimum_norm(moments: PromptMoments) -> Any:
 
 
 def _mean_square(moments: PromptMoments) -> Array:
-    """Omega = E[W*^T W*]."""
+    """Return Omega = E[W*^T W*]."""
     return moments.prior_columns * moments.prior_rows.trace() + moments.w0.T @ moments.w0
 
 
 def _signal(moments: PromptMoments) -> Array:
-    """Sigma Omega Sigma."""
+    """Return Sigma Omega Sigma."""
     return moments.covariance @ _mean_square(moments) @ moments.covariance
 
 
 def _power(moments: PromptMoments) -> Array:
-    """A = E[S_yx^T S_yx]."""
+    """Return A = E[S_yx^T S_yx]."""
     noise = moments.n * moments.d * moments.sigma**2
     return _of_inputs(moments, _mean_square(moments)) + moments.covariance * noise
 
 
 def _of_inputs(moments: PromptMoments, m: Array) -> Array:
-    """E[S_xx M S_xx]: the block of E[S M' S] that sees x alone."""
+    """Return E[S_xx M S_xx], the block of E[S M' S] that sees x alone."""
     d = moments.d
     return moments.sandwich(np.pad(m, (0, d)))[:d, :d]
 
 
 def _inverse(matrix: Array) -> Array:
-    """The inverse on the range of a symmetric matrix, in float64."""
+    """Return the inverse on the range of a symmetric matrix, in float64."""
     m = _float(matrix)
     return np.linalg.pinv((m + m.T) / 2, rcond=len(m) * np.finfo(np.float64).eps, hermitian=True)
 

@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 def over_one(array: Array) -> tuple[Array, int] | None:
-    """(N, q) with array = N / q, N of Python's whole numbers; None where an entry is neither whole nor a Fraction."""
+    """Return (N, q) with array = N / q, N of whole numbers; None where an entry is neither whole nor a Fraction."""
     entries = array.ravel().tolist()
     kinds = set(map(type, entries))
     if kinds == {int}:
@@ -27,14 +27,14 @@ def over_one(array: Array) -> tuple[Array, int] | None:
 
 
 def fractions(whole: Array, denominator: int) -> Array:
-    """An array of whole numbers over a denominator."""
+    """Return an array of whole numbers over a denominator."""
     found = np.empty(whole.size, dtype=object)
     found[:] = [Fraction(x, denominator) for x in whole.ravel().tolist()]
     return found.reshape(whole.shape)
 
 
 def product(left: Array, right: Array) -> Array:
-    """left @ right, broadcast over leading dimensions; exact where both are of fractions."""
+    """Return left @ right, broadcast over leading dimensions; exact where both are of fractions."""
     if not (left.dtype.hasobject and right.dtype.hasobject):
         return left @ right
     first, second = over_one(left), over_one(right)

@@ -1,4 +1,4 @@
-"""What estimators lose on the in-context regression task: nothing, one gradient step, several, least squares, Bayes.
+"""Losses of estimators on the in-context regression task: zero, one gradient step, several, least squares, Bayes.
 
 Setting.  k context pairs with y = W* x + noise, x ~ N(0, I_d), W* ~ N(0, I_{d^2}), noise ~ N(0, sigma^2 I_d), and a
 fresh query.  Every loss is E ||y - W x||^2 of the query and its label, summed over the d outputs, so the label's own
@@ -63,21 +63,24 @@ FEWEST_SAMPLES = 64
 
 
 def zero(d: int, sigma: Number) -> Any:
-    """d^2 + d sigma^2: the loss of predicting zero; exact if sigma is a Fraction.  Raises InvalidSize."""
+    """Return d^2 + d sigma^2, the loss of predicting zero; exact if sigma is a Fraction.
+
+    Raises InvalidSize.
+    """
     return zero_loss(d, 1, sigma)
 
 
 def one_step(d: int, k: int, sigma: Number) -> Any:
-    """zero - rho_k d^2: the loss of the best single gradient step from zero; exact if sigma is a Fraction.
+    """Return the loss of the best single gradient step from zero; exact if sigma is a Fraction.
 
-    rho_k = k / (k + d + 1 + sigma^2).  Raises InvalidSize.
+    It is `zero` - rho_k d^2, rho_k = k / (k + d + 1 + sigma^2).  Raises InvalidSize.
     """
     _check(d, k, sigma)
     return zero(d, sigma) - (d**2 * signal_share(d, k, sigma) if k else 0)
 
 
 def minimum_norm(d: int, k: int, sigma: Number) -> Any:
-    """The loss of the least-squares solution of least norm: double descent, with its peak at k = d.
+    """Return the loss of the least-squares solution of least norm: double descent, with its peak at k = d.
 
     Infinite for |k - d| <= 1 if sigma > 0 and k > 0; exact if sigma is a Fraction.  Raises InvalidSize.
     """
@@ -87,7 +90,7 @@ def minimum_norm(d: int, k: int, sigma: Number) -> Any:
 
 
 def ridge(d: int, k: int, sigma: float, *, samples: int | None = None) -> Estimate:
-    """The loss of the Bayes posterior mean, ridge regression with penalty sigma^2: no estimator has a lower one.
+    """Return the loss of the Bayes posterior mean, ridge regression with penalty sigma^2; no estimator has a lower one.
 
     Exact for k = 0 or sigma = 0, else a mean over the spectra of `samples` Gaussian matrices from a fixed generator
     (default: at most a few seconds' worth), regressed on the traces of G, G^2 and, where its fourth moment is finite,
@@ -121,7 +124,7 @@ def ridge(d: int, k: int, sigma: float, *, samples: int | None = None) -> Estima
 
 
 def steps(d: int, k: int, sigma: float, count: int) -> Estimate:
-    """The loss of `count` gradient steps from zero, all with the one step size that is best for (d, k, sigma, count).
+    """Return the loss of `count` gradient steps from zero, all with the step size that is best for these arguments.
 
     Exact to rounding (stderr 0).  Raises InvalidSize, for a count above LARGEST_COUNT too.
     """
@@ -130,7 +133,7 @@ def steps(d: int, k: int, sigma: float, count: int) -> Estimate:
 
 
 def best_step(d: int, k: int, sigma: float, count: int) -> float:
-    """The step size eta behind `steps`, for the gradient of 1/2 sum ||y - W x||^2, not divided by k.
+    """Return the step size eta behind `steps`, for the gradient of 1/2 sum ||y - W x||^2, not divided by k.
 
     0 where nothing moves (k = 0 or count = 0).  Raises InvalidSize.
     """
@@ -139,7 +142,7 @@ def best_step(d: int, k: int, sigma: float, count: int) -> float:
 
 
 def after_steps(d: int, k: int, sigma: Number, count: int, eta: Number) -> Fraction:
-    """The loss of `count` gradient steps of size eta from zero, exactly.  Raises InvalidSize."""
+    """Return the exact loss of `count` gradient steps of size eta from zero.  Raises InvalidSize."""
     _check(d, k, sigma, count)
     noise, move, share = Fraction(sigma) ** 2, -Fraction(eta), Fraction(0)
     moments = trace_moments(d, k, 2 * count)
@@ -153,11 +156,11 @@ def after_steps(d: int, k: int, sigma: Number, count: int, eta: Number) -> Fract
 
 @lru_cache(maxsize=256)
 def trace_moments(d: int, k: int, top: int) -> tuple[int, ...]:
-    """E tr G^j for j = 0 .. top, exactly; G = X X^T with X: d x k standard normal."""
+    """Return E tr G^j for j = 0 .. top, exactly; G = X X^T with X: d x k standard normal."""
 
     @cache
     def mean(parts: tuple[int, ...]) -> int:
-        """E of the product of tr G^m over the parts m, in ascending order."""
+        """Return E of the product of tr G^m over the parts m, in ascending order."""
         if not parts:
             return 1
         j, *rest = parts
@@ -174,7 +177,7 @@ def trace_moments(d: int, k: int, top: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def _best(d: int, k: int, sigma: float, count: int) -> tuple[float, float]:
-    """The best step size and its loss.
+    """Return the best step size and its loss.
 
     The search runs from a small part of the best single step over the number of steps, since t small steps move as far
     as one, to four times the best single step without noise, where eigenvalues of mean size already diverge.
@@ -198,7 +201,7 @@ def _best(d: int, k: int, sigma: float, count: int) -> tuple[float, float]:
 
 
 def _check(d: int, k: int, sigma: Number, count: int = 0) -> None:
-    """Like `check_sizes`, with k = 0 allowed."""
+    """Raise as `check_sizes`, with k = 0 allowed, and for a count that is too large."""
     at_least("k", k, 0)
     check_sizes(d, max(k, 1), sigma)
     at_least("count", count, 0)
@@ -207,7 +210,7 @@ def _check(d: int, k: int, sigma: Number, count: int = 0) -> None:
 
 
 def _inverse_trace(d: int, k: int) -> Any:
-    """E tr G^+."""
+    """Return E tr G^+."""
     small, large = min(d, k), max(d, k)
     if not small:
         return 0
@@ -215,7 +218,7 @@ def _inverse_trace(d: int, k: int) -> Any:
 
 
 def _spectra(small: int, large: int, samples: int) -> NDArray[float64]:
-    """The squared singular values of `samples` standard normal matrices: (samples, small)."""
+    """Return the squared singular values of `samples` standard normal matrices: (samples, small)."""
     import numpy as np
 
     rng = np.random.default_rng(0)

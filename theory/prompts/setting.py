@@ -1,4 +1,4 @@
-"""What all results on the prompts share: the loss of predicting zero, shares of the signal, estimates."""
+"""Quantities that all results on the prompts share: the loss of predicting zero, shares of the signal, estimates."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Estimate:
 
 
 def signal_share(d: int, n: int, sigma: Number) -> Any:
-    """`Setting.signal_share`: rho = n / (n + d + 1 + sigma^2)."""
+    """Return `Setting.signal_share`: rho = n / (n + d + 1 + sigma^2)."""
     return Setting(d, n, sigma).signal_share
 
 
 def zero_loss(d: int, n: int, sigma: Number) -> Any:
-    """`Setting.zero_loss`: d^2 + d sigma^2."""
+    """Return `Setting.zero_loss`: d^2 + d sigma^2."""
     return Setting(d, n, sigma).zero_loss
 
 
 def identity(d: int, like: Any) -> NDArray[Any]:
-    """The identity in float64, or in exact numbers if `like` is a Fraction."""
+    """Return the identity in float64, or in exact numbers if `like` is a Fraction."""
     import numpy as np
 
     return np.eye(d, dtype=object if isinstance(like, Fraction) else np.float64)

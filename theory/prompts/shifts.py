@@ -1,4 +1,4 @@
-"""What a step learned on one task explains on another: longer prompts, other noise, other inputs, W0, covariances.
+"""The signal that a step learned on one task explains on another: longer prompts, other noise, inputs, W0, covariances.
 
 Setting.  Tasks as in `theory.prompts.preconditioned`.  The optima of the two-layer toys predict P x with
     P = Q S_yx M,
@@ -46,9 +46,9 @@ from theory.prompts.setting import Number
 
 
 def learned_step(d: int, n: int, sigma: Number, *, test_n: int | None = None) -> Any:
-    """lambda = 1 / (n + d + 1 + sigma^2); with test_n, lambda n / test_n, of attention that takes means.
+    """Return lambda = 1 / (n + d + 1 + sigma^2), the step that training finds; exact if sigma is.
 
-    Exact if sigma is.  Raises InvalidSize.
+    With test_n it is lambda n / test_n, for attention that takes means.  Raises InvalidSize.
     """
     check_sizes(d, n, sigma)
     step = 1 / (n + d + 1 + sigma**2)
@@ -61,7 +61,7 @@ def learned_step(d: int, n: int, sigma: Number, *, test_n: int | None = None) ->
 def share_elsewhere(
     d: int, n: int, sigma: Number, step: Number, *, entries: int | None = None, kurtosis: Number = 0
 ) -> Any:
-    """The share of E ||W*||^2 that P = step times `entries` (by default d^2) of S_yx explains of the test's task.
+    """Return the share of E ||W*||^2 that P = step times `entries` (default: d^2) of S_yx explains on the test's task.
 
     n, sigma, kurtosis: the test's, kurtosis -2 the sphere's too; W0 = 0.  Below zero where P does harm.  Raises
     InvalidSize, and BadInput for a kurtosis below -2.
@@ -77,10 +77,10 @@ def share_elsewhere(
 
 
 def loss_elsewhere(moments: PromptMoments, rows: Array, columns: Array, *, sphere: bool = False) -> Any:
-    """The loss of P = Q S_yx M on a task; rows: Q, a projection, columns: M, (d, d) each; exact if all are.
+    """Return the loss of P = Q S_yx M on a task; exact if all are.
 
-    sphere: x is Sigma^(1/2) times a uniform vector of length sqrt(d), in the place of a normal one.  Raises BadInput
-    for a kurtosis beside it.
+    rows: Q, a projection, columns: M, (d, d) each.  sphere: x is Sigma^(1/2) times a uniform vector of length sqrt(d)
+    instead of a normal one.  Raises BadInput for a kurtosis beside it.
     """
     signal, power = _signal_and_power(moments, rows, sphere=sphere)
     weighted = columns @ moments.covariance
@@ -88,9 +88,10 @@ def loss_elsewhere(moments: PromptMoments, rows: Array, columns: Array, *, spher
 
 
 def on_average(moments: PromptMoments, step: Number, outputs: int, inputs: int, *, sphere: bool = False) -> Any:
-    """The mean loss of P = step Q S_yx Pi, Q and Pi independent uniform projections of ranks `outputs` and `inputs`.
+    """Return the mean loss of P = step Q S_yx Pi over independent uniform projections Q and Pi.
 
-    Exact if the task and the step are.  Raises InvalidSize for ranks that are not from 0 to d, and as `loss_elsewhere`.
+    Their ranks are `outputs` and `inputs`.  Exact if the task and the step are.  Raises InvalidSize for ranks that are
+    not from 0 to d, and as `loss_elsewhere`.
     """
     d = moments.d
     for rank in (outputs, inputs):
@@ -108,12 +109,12 @@ def on_average(moments: PromptMoments, step: Number, outputs: int, inputs: int, 
 
 
 def share_of(moments: PromptMoments, loss: Number) -> Any:
-    """(L_0 - loss) / E ||W* Sigma^(1/2)||^2: what a loss explains of the test's signal."""
+    """Return (L_0 - loss) / E ||W* Sigma^(1/2)||^2, the share of the test's signal that a loss explains."""
     return (moments.zero_loss - loss) / moments.prior_power
 
 
 def _signal_and_power(moments: PromptMoments, rows: Array, *, sphere: bool) -> tuple[Array, Array]:
-    """Sigma Omega_Q Sigma and A_Q."""
+    """Return Sigma Omega_Q Sigma and A_Q."""
     of_x, trace = moments.covariance, (rows * moments.prior_rows).sum()
     omega = moments.prior_columns * trace + moments.w0.T @ rows @ moments.w0
     noise = moments.n * rows.trace() * moments.sigma**2
@@ -121,7 +122,7 @@ def _signal_and_power(moments: PromptMoments, rows: Array, *, sphere: bool) -> t
 
 
 def _of_inputs(moments: PromptMoments, omega: Array, *, sphere: bool) -> Array:
-    """E[S_xx Omega S_xx]: n (n-1) Sigma Omega Sigma + n E[x x^T Omega x x^T]."""
+    """Return E[S_xx Omega S_xx] = n (n-1) Sigma Omega Sigma + n E[x x^T Omega x x^T]."""
     d, n = moments.d, moments.n
     if not sphere:
         return moments.sandwich(np.pad(omega, (0, d)))[:d, :d]

@@ -1,4 +1,4 @@
-"""The best polynomial of the context's Gram matrix: the least that k layers can lose, and when its roots are real.
+"""The best polynomial of the context's Gram matrix: the least loss of k layers, and when its roots are real.
 
 Setting and lemma of `theory.prompts.regression`, with n context pairs: W = S_yx q(G), G = X X^T, has the loss
     d E sum_i [p(s_i)^2 + v s_i q(s_i)^2] + d v,            p = 1 - s q,  v = sigma^2,  s_i the eigenvalues of G.
@@ -78,7 +78,10 @@ STARTS = 24
 
 @dataclass(frozen=True)
 class BestPolynomial:
-    """`residual`: the coefficients of p = 1 - s q, ascending; `loss` in squared units of y, summed over d."""
+    """A best polynomial p = 1 - s q: coefficients `residual`, ascending, and its loss.
+
+    The loss is in squared units of y, summed over d.
+    """
 
     loss: Fraction
     residual: tuple[Fraction, ...]
@@ -86,14 +89,14 @@ class BestPolynomial:
 
 @dataclass(frozen=True)
 class BestSteps:
-    """The lowest loss found with one step size a layer, and those sizes in ascending order: an upper bound."""
+    """The lowest loss found with one step size per layer, and those sizes in ascending order: an upper bound."""
 
     loss: float
     steps: tuple[float, ...]
 
 
 def polynomial_loss(d: int, n: int, sigma: Number, residual: Sequence[Number]) -> Fraction:
-    """The loss of W = S_yx q(G) for p = 1 - s q with the given coefficients, ascending, p(0) = 1; exact.
+    """Return the exact loss of W = S_yx q(G) for p = 1 - s q with these coefficients, ascending, p(0) = 1.
 
     Raises InvalidSize, BadInput if p(0) is not 1.
     """
@@ -104,7 +107,7 @@ def polynomial_loss(d: int, n: int, sigma: Number, residual: Sequence[Number]) -
 
 
 def best_polynomial(d: int, n: int, sigma: Number, degree: int) -> BestPolynomial:
-    """The p of this degree at most with the lowest loss, exactly (1).  Raises InvalidSize."""
+    """Return the p of this degree at most with the lowest loss, exactly (1).  Raises InvalidSize."""
     _check(d, n, sigma, degree)
     noise = Fraction(sigma) ** 2
     residual = _best_residual(d, n, noise, degree)
@@ -112,7 +115,7 @@ def best_polynomial(d: int, n: int, sigma: Number, degree: int) -> BestPolynomia
 
 
 def best_output_loss(inputs: int, n: int, noise: Fraction, degree: int) -> Fraction:
-    """What the best polynomial loses on one output of so many inputs, given the noise's variance; exact.
+    """Return the exact loss of the best polynomial on one output of `inputs` inputs, given the noise's variance.
 
     Without inputs that is the noise.  Raises InvalidSize.
     """
@@ -143,13 +146,19 @@ def _best_residual(d: int, n: int, noise: Fraction, degree: int) -> tuple[Fracti
 
 @lru_cache(maxsize=256)
 def orthogonal(d: int, n: int, degree: int) -> tuple[Fraction, ...]:
-    """pi: monic, orthogonal for s dmu to all lower degrees; coefficients ascending, exact.  Raises InvalidSize."""
+    """Return pi, monic and orthogonal for s dmu to all lower degrees; coefficients ascending, exact.
+
+    Raises InvalidSize.
+    """
     _check(d, n, 0, max(degree, 1))
     return _recurrence(trace_moments(d, n, 2 * degree + 1)[1:], degree)[2]
 
 
 def gauss_radau(d: int, n: int, degree: int) -> tuple[Array, Array]:
-    """Nodes, 0 first, and weights, of sum d, of the rule of (1): (degree + 1,) each.  Raises InvalidSize."""
+    """Return nodes, 0 first, and weights, of sum d, of the rule of (1): (degree + 1,) each.
+
+    Raises InvalidSize.
+    """
     _check(d, n, 0, degree)
     nodes, weights = _gauss(trace_moments(d, n, 2 * degree)[1:], degree)
     weights = weights / nodes
@@ -157,14 +166,20 @@ def gauss_radau(d: int, n: int, degree: int) -> tuple[Array, Array]:
 
 
 def best_loss(d: int, n: int, sigma: float, degree: int) -> float:
-    """The best polynomial's loss by its rule: that of `best_polynomial`, to rounding.  Raises InvalidSize."""
+    """Return the best polynomial's loss by its rule.
+
+    To rounding it is that of `best_polynomial`.  Raises InvalidSize.
+    """
     _check(d, n, sigma, degree)
     nodes, weights = gauss_radau(d, n, degree)
     return d * _ridge_sum(nodes, weights, float(sigma) ** 2) + d * float(sigma) ** 2
 
 
 def ridge_bounds(d: int, n: int, sigma: float, degree: int) -> tuple[float, float]:
-    """The ridge loss lies between these two (2), which meet as the degree grows.  Raises InvalidSize."""
+    """Return bounds between which the ridge loss lies (2) and which meet as the degree grows.
+
+    Raises InvalidSize.
+    """
     _check(d, n, sigma, degree)
     nodes, weights = _gauss(trace_moments(d, n, 2 * degree - 1), degree)
     lower = d * _ridge_sum(nodes, weights, float(sigma) ** 2) + d * float(sigma) ** 2
@@ -172,7 +187,7 @@ def ridge_bounds(d: int, n: int, sigma: float, degree: int) -> tuple[float, floa
 
 
 def is_real_rooted(residual: Sequence[Number]) -> bool:
-    """Whether all roots of a polynomial with these coefficients, ascending, are real: exact, by Sturm's theorem."""
+    """Return whether all roots of a polynomial are real, given ascending coefficients: exact, by Sturm's theorem."""
     import sympy
 
     s = sympy.Symbol("s")
@@ -182,7 +197,7 @@ def is_real_rooted(residual: Sequence[Number]) -> bool:
 
 
 def noise_threshold(d: int, n: int, degree: int) -> float:
-    """sigma_k of (4): the best polynomial has real roots only up to this noise; infinite at degree 1.
+    """Return sigma_k of (4), up to which the best polynomial has real roots; infinite at degree 1.
 
     Raises InvalidSize.
     """
@@ -211,7 +226,7 @@ def noise_threshold(d: int, n: int, degree: int) -> float:
 
 
 def best_steps(d: int, n: int, sigma: float, count: int, *, starts: int = STARTS) -> BestSteps:
-    """The lowest loss of p = prod (1 - eta_l s) over `count` free step sizes, from `starts` descents.
+    """Return the lowest loss of p = prod (1 - eta_l s) over `count` free step sizes, from `starts` descents.
 
     (1) makes the excess over the best polynomial a sum of squares over the Gauss nodes, so this is a small
     least-squares problem without cancellation.  Raises InvalidSize.
@@ -245,13 +260,16 @@ def best_steps(d: int, n: int, sigma: float, count: int, *, starts: int = STARTS
 
 
 def _ridge_sum(nodes: Array, weights: Array, noise: float) -> float:
-    """sum w f(s), f = v / (s + v), which is 1 at 0 for v = 0 too."""
+    """Return sum w f(s), f = v / (s + v), which is 1 at 0 for v = 0 too."""
     shares = np.where(nodes == 0, 1.0, noise / np.where(nodes == 0, 1.0, nodes + noise))
     return float(weights @ shares)
 
 
 def _gauss(moments: Sequence[int], count: int) -> tuple[Array, Array]:
-    """The Gauss rule of the measure with moments m_0 .. m_{2 count - 1}: Golub and Welsch, from exact coefficients."""
+    """Return the Gauss rule of the measure with moments m_0 .. m_{2 count - 1}.
+
+    The method is Golub and Welsch's, from exact coefficients.
+    """
     centres, norms, _ = _recurrence(moments, count)
     off = [float(b / a) ** 0.5 for a, b in pairwise(norms)]
     nodes, vectors = np.linalg.eigh(np.diag([float(c) for c in centres]) + np.diag(off, 1) + np.diag(off, -1))
@@ -259,10 +277,16 @@ def _gauss(moments: Sequence[int], count: int) -> tuple[Array, Array]:
 
 
 def _recurrence(moments: Sequence[int], count: int) -> tuple[list[Fraction], list[Fraction], tuple[Fraction, ...]]:
-    """pi_{j+1} = (s - c_j) pi_j - |pi_j|^2 / |pi_{j-1}|^2 pi_{j-1}: the c_j, the |pi_j|^2, j < count, and pi_count."""
+    """Return c_j and |pi_j|^2, j < count, and pi_count, of the orthogonal polynomials' recurrence.
+
+    pi_{j+1} = (s - c_j) pi_j - |pi_j|^2 / |pi_{j-1}|^2 pi_{j-1}.
+    """
 
     def mean(polynomial: list[Fraction], power: int) -> Fraction:
-        """Of the polynomial times s^power.  pi_j is orthogonal to lower powers, so |pi_j|^2 is its mean with s^j."""
+        """Return the mean of the polynomial times s^power.
+
+        pi_j is orthogonal to lower powers, so |pi_j|^2 is its mean with s^j.
+        """
         return sum((c * moments[i + power] for i, c in enumerate(polynomial)), Fraction(0))
 
     centres: list[Fraction] = []

@@ -48,7 +48,7 @@ LARGEST_POWER = 12  # of all factors together: the recursion passes through a nu
 
 
 def wishart_sandwich(m: Array, covariance: Array, n: Any) -> Array:
-    """E[W M W] for x ~ N(0, covariance).
+    """Return E[W M W] for x ~ N(0, covariance).
 
     Shapes: m and covariance (..., k, k); the result has m's shape.  Valid for every square m, symmetric or not.
     """
@@ -58,7 +58,7 @@ def wishart_sandwich(m: Array, covariance: Array, n: Any) -> Array:
 
 
 def independent_sandwich(m: Array, root: Array, kurtosis: Array, n: Any) -> Array:
-    """E[W M W] for x = root @ xi, the entries of xi independent, standardised and of the given excess kurtosis.
+    """Return E[W M W] for x = root @ xi, the entries of xi independent, standardised and of the given excess kurtosis.
 
     Shapes: m (..., d, d), root (d, k), kurtosis (k,); the result has m's shape.
     """
@@ -67,7 +67,7 @@ def independent_sandwich(m: Array, root: Array, kurtosis: Array, n: Any) -> Arra
 
 
 def power_sums(covariance: Array, top: int) -> list[Any]:
-    """p_1, ..., p_top, the traces of the powers of Sigma."""
+    """Return p_1, ..., p_top, the traces of the powers of Sigma."""
     powers = [covariance]
     for _ in range(top - 1):
         powers.append(powers[-1] @ covariance)
@@ -75,7 +75,7 @@ def power_sums(covariance: Array, top: int) -> list[Any]:
 
 
 def mean_traces(powers: Sequence[int], sums: Sequence[Any], n: Any) -> Any:
-    """E of the product of tr W^m over m in `powers`, a polynomial in n and p_1, p_2, ... = `sums`.
+    """Return E of the product of tr W^m over m in `powers`, a polynomial in n and p_1, p_2, ... = `sums`.
 
     sums may be numbers, or symbols; at least as many as the powers add up to.  Raises InvalidSize for powers below 1
     or above LARGEST_POWER in all, BadInput for too few sums.
@@ -88,7 +88,10 @@ def mean_traces(powers: Sequence[int], sums: Sequence[Any], n: Any) -> Any:
 
 
 def mean_power(power: int, covariance: Array, n: Any, times: Sequence[int] = ()) -> Array:
-    """E[W^power], times the product of tr W^m over m in `times` within the mean: (d, d).  Raises as `mean_traces`."""
+    """Return E[W^power], times the product of tr W^m over m in `times` within the mean: (d, d).
+
+    Raises as `mean_traces`.
+    """
     sums = power_sums(covariance, power + sum(times))
     total = 0 * covariance
     for coefficient in reversed(_coefficients(power, tuple(times), sums, n)[1:]):  # Horner's rule
@@ -97,7 +100,7 @@ def mean_power(power: int, covariance: Array, n: Any, times: Sequence[int] = ())
 
 
 def _coefficients(power: int, times: tuple[int, ...], sums: Sequence[Any], n: Any) -> tuple[Any, ...]:
-    """c_0, c_1, ... with E[W^power prod tr W^m] = sum_b c_b Sigma^b."""
+    """Return c_0, c_1, ... with E[W^power prod tr W^m] = sum_b c_b Sigma^b."""
     for m in (power, *times):
         at_least("a power", m, 1)
     degree = power + sum(times)
@@ -108,7 +111,7 @@ def _coefficients(power: int, times: tuple[int, ...], sums: Sequence[Any], n: An
 
     @cache
     def mean(k: int, parts: tuple[int, ...]) -> tuple[Any, ...]:
-        """The coefficients of Sigma^0, ..., Sigma^degree; `parts` in ascending order."""
+        """Return the coefficients of Sigma^0, ..., Sigma^degree; `parts` in ascending order."""
         if k == 0 and not parts:
             return (1, *[0] * degree)
         if k == 0:
@@ -124,19 +127,25 @@ def _coefficients(power: int, times: tuple[int, ...], sums: Sequence[Any], n: An
 
 
 def mean_inverse(precision: Array, n: int) -> Array:
-    """E[W^-1] = precision / (n - d - 1), precision = Sigma^-1, (d, d).  Raises InvalidSize unless n > d + 1."""
+    """Return E[W^-1] = precision / (n - d - 1), precision = Sigma^-1, (d, d).
+
+    Raises InvalidSize unless n > d + 1.
+    """
     return precision / _freedom(precision, n, 1)
 
 
 def inverse_sandwich(m: Array, precision: Array, n: int) -> Array:
-    """E[W^-1 M W^-1], m and precision = Sigma^-1 (d, d); E[W^-2] at M = I.  Raises InvalidSize unless n > d + 3."""
+    """Return E[W^-1 M W^-1], m and precision = Sigma^-1 (d, d); E[W^-2] at M = I.
+
+    Raises InvalidSize unless n > d + 3.
+    """
     r = _freedom(precision, n, 3)
     around = precision @ (m * (r - 1) + m.T) @ precision
     return (around + (m * precision.T).sum() * precision) / ((r + 1) * r * (r - 2))
 
 
 def _freedom(precision: Array, n: int, beyond: int) -> int:
-    """n - d - 1, if n > d + beyond."""
+    """Return n - d - 1, if n > d + beyond."""
     d = len(precision)
     at_least("n", n, 1)
     if n <= d + beyond:

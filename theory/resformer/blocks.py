@@ -1,4 +1,4 @@
-"""Cross-layer attention and the block form that ResFormer puts in its place: what is exact, and how far they differ.
+"""Cross-layer attention and ResFormer's block form of it: an exact identity, and bounds on their distance.
 
 Setting.  One query's row at a time.  It attends to tokens with scores s in layer n and s^m to the keys of an earlier
 layer m, any mask included as scores of -infinity; p = softmax(s) is its row of A_n, p^m = softmax(s^m).  With grouped
@@ -64,7 +64,7 @@ from theory.prompts.moments import Array
 
 
 def attention(scores: Array, values: Array) -> Array:
-    """softmax(scores) values, of shape (queries, width); section 3.1, Eqn. (1).
+    """Return softmax(scores) values, of shape (queries, width); section 3.1, Eqn. (1).
 
     scores: (queries, tokens), -infinity where a token is hidden; values: (tokens, width).
     """
@@ -72,7 +72,7 @@ def attention(scores: Array, values: Array) -> Array:
 
 
 def cross_layer_attention(scores: Sequence[Array], values: Sequence[Array]) -> Array:
-    """Eqn. (2) for any number of layers: one softmax over the tokens of all of them.
+    """Return Eqn. (2) for any number of layers: one softmax over the tokens of all of them.
 
     scores: for each layer (queries, tokens); values: for each layer (tokens, width).  Raises BadInput for none, and
     where their numbers differ.
@@ -82,21 +82,21 @@ def cross_layer_attention(scores: Sequence[Array], values: Sequence[Array]) -> A
 
 
 def block_attention(scores: Array, values: Sequence[Array]) -> Array:
-    """Eqn. (5), which for two layers is Eqn. (4): one layer's attention to the mean of all layers' values."""
+    """Return Eqn. (5), which for two layers is Eqn. (4): one layer's attention to the mean of all layers' values."""
     _paired(values, values)
     return attention(scores, np.mean(values, axis=0))
 
 
 def gates(scores: Sequence[Array]) -> Array:
-    """Each layer's share of the softmax's mass, (layers, queries): for two layers g and 1 - g."""
+    """Return each layer's share of the softmax's mass, (layers, queries): for two layers g and 1 - g."""
     masses = np.stack([np.logaddexp.reduce(layer, axis=-1) for layer in scores])
     return np.asarray(softmax(masses, axis=0))
 
 
 def block_error(scores: Sequence[Array], values: Sequence[Array]) -> Array:
-    """What cross-layer attention has more than the block form with the first layer's scores, from the gates.
+    """Return cross-layer attention minus the block form with the first layer's scores, from the gates.
 
-    The sum over layers of g_i p^i V_i - p V_i / L, where p belongs to scores[0].
+    It is the sum over layers of g_i p^i V_i - p V_i / L, where p belongs to scores[0].
     """
     _paired(scores, values)
     own = softmax(scores[0], axis=-1)
@@ -105,7 +105,7 @@ def block_error(scores: Sequence[Array], values: Sequence[Array]) -> Array:
 
 
 def block_form_share(eps: float, unmoved: float = 0.5) -> float:
-    """kappa_w(eps): the largest total variation, if scores that hold a share `unmoved` = w stay.
+    """Return kappa_w(eps), the largest total variation if scores that hold a share `unmoved` = w stay.
 
     Raises BadInput for eps below 0 and for w outside [0, 1/2].
     """
@@ -115,23 +115,29 @@ def block_form_share(eps: float, unmoved: float = 0.5) -> float:
 
 
 def rising_share(eps: float, unmoved: float = 0.5) -> float:
-    """q, the share of the moved scores that rise where `block_form_share` is attained.  Raises BadInput."""
+    """Return q, the share of the moved scores that rise where `block_form_share` is attained.
+
+    Raises BadInput.
+    """
     _check(eps, unmoved)
     moved, fall, root = 1 - unmoved, exp(-eps), _root(eps, unmoved)
     return root * (1 + moved * fall) / ((1 + root) * moved * (1 + fall))
 
 
 def together_share(eps: float, unmoved: float = 0.5) -> float:
-    """v w (t - 1) / (w t + v): the largest total variation if all moved scores move alike.  Raises BadInput."""
+    """Return v w (t - 1) / (w t + v), the largest total variation if all moved scores move alike.
+
+    Raises BadInput.
+    """
     _check(eps, unmoved)
     return (1 - unmoved) * unmoved * abs(expm1(-eps)) / (unmoved + (1 - unmoved) * exp(-eps))
 
 
 def mean_bound(weights: Array, moves: Array) -> Array:
-    """Pinsker's bound on the total variation, by the distribution of the moves and not by their largest; (queries,).
+    """Return Pinsker's bound on the total variation, (queries,).
 
-    weights: (queries, scores), the block form's, whose rows sum to one; moves: the same shape, 0 where scores stay and
-    anything where the weight is zero.
+    It uses the distribution of the moves, not their largest.  weights: (queries, scores), the block form's, whose rows
+    sum to one; moves: the same shape, 0 where scores stay and anything where the weight is zero.
     """
     moves = np.where(weights > 0, moves, 0)
     moves = moves - (weights * moves).sum(axis=-1, keepdims=True)
@@ -143,12 +149,15 @@ def mean_bound(weights: Array, moves: Array) -> Array:
 
 
 def diameter(values: Array) -> float:
-    """The largest distance between two of the rows, (rows, width)."""
+    """Return the largest distance between two of the rows, (rows, width)."""
     return float(np.sqrt(((values[:, None] - values[None]) ** 2).sum(axis=-1).max()))
 
 
 def _root(eps: float, unmoved: float) -> float:
-    """sqrt(w t + v) / t, which no eps makes overflow; the closed forms are divided by powers of t, and by 1 - 1/t."""
+    """Return sqrt(w t + v) / t, which no eps makes overflow.
+
+    The closed forms are divided by powers of t, and by 1 - 1/t.
+    """
     fall = exp(-eps)
     return sqrt(unmoved * fall + (1 - unmoved) * fall**2)
 

@@ -8,7 +8,7 @@ linear attention whose query is A x_{n+1}, so that P = sum_h W^h G^h K^h A, W^h 
 ResFormer's Eqn. (2), cross-layer attention, has one of both for each of its heads, their sums added, as there is no
 softmax.  So with enough heads, d a of them, P is F A, with F any linear map of the entries of S_xx + S_yy and of
     S_11 + A S_xx A^T,   S_21 + B S_yx A^T,   S_22 + B S_yy B^T,        S_11: a x a, ... the blocks of S_xx.
-Eqn. (3), the block form, has sum y u^T, layer 1's value with layer 2's key, in the place of S_yy, as have
+Eqn. (3), the block form, has sum y u^T, layer 1's value with layer 2's key, in place of S_yy, as have
 SkipV1Former's skip heads: what is said of the block form's one head is true of SkipV1Former's two.
     As in `theory.skipv1.bias`: D = W* - W0, Z = sum eta x^T, Y = sum eta eta^T, S = S_xx, lambda = rho/n, v = n/lambda;
 Pi projects on the row space alpha of A; norms are Frobenius', s_1 >= s_2 >= ... the singular values of W0.  Let
@@ -34,8 +34,8 @@ Theorem.  Let C be free, W0, n, sigma >= 0 and the rank a >= 1 be any.
     For a = 1 and a = d these are one number.  As first n and then c grows, it comes to rho R.
 Proof.
 (i) As in `theory.skipv1.bias`, (i), the loss is d sigma^2 + E||P' - D||^2, P' = P - E P.  The entries of P' z, z in
-    alpha, are in the span of the entries of the G's, less their means, and P' z = 0 for z orthogonal to alpha.  So what
-    is explained is at most the sum, over an orthonormal basis of U = {X: X = X Pi}, of the squared projections of
+    alpha, are in the span of the entries of the G's, minus their means, and P' z = 0 for z orthogonal to alpha.  So
+    what is explained is at most the sum, over an orthonormal basis of U = {X: X = X Pi}, of the squared projections of
     <X, D> on that span.  What is in the span is, with M symmetric, a sum of <M, S>, of
         <X, Z>, X in H = {B^T L A: any L},      and of      <M, S_yy> = <M, W0 S W0^T> + 2 <M W0, Z> + <M, Y>.
     Given the x, the rows of eta are independent with covariance C_x = X^T X + sigma^2 I, X the d x n matrix of the x,
@@ -80,7 +80,7 @@ Proof.
     mu + d nu, J = d (d + 1)/2 - 1, w = 4 c^2 v + 2 kappa and the best p its loss is
         d^2 + d sigma^2 + J (w mu^2 - 4 c n mu) + w omega^2 - 4 c n omega + d tau (c - n sigma^2 omega)^2.
     At the best mu and omega it is ahead by rho [(1 + d sigma^2/(n d + 2))^2 - 1 - d (d - 1)/2] in the limit of large c.
-    At a < d the block form has (d - a) c^2 or more in the place of d tau c^2 (`theory.skipv1.w0`, Theorem 2), which is
+    At a < d the block form has (d - a) c^2 or more in place of d tau c^2 (`theory.skipv1.w0`, Theorem 2), which is
     worse for large c if d tau < 1.                                                                                 QED
 
 For any W0 what is explained comes to sup tr(U P_g) over A and B, g^2 = d/2, as n grows, as in the last step of (v).
@@ -124,9 +124,10 @@ CUT = 1e-10  # of the largest singular value: what is below is rounding
 
 
 def read_at(a: Array, b: Array, w0: Array, noise: float) -> float:
-    """tr(U P_g), step (i): the entries of W* that can be read at A and B, were S known.  In float64; noise: g^2.
+    """Return tr(U P_g) of step (i), the entries of W* that can be read at A and B if S were known.
 
-    a: (rank, d), b: any number of rows, w0: (d, d).  At noise = 0 it is tr(U V): as if Y were known, too.
+    In float64; noise: g^2.  a: (rank, d), b: any number of rows, w0: (d, d).  At noise = 0 it is tr(U V): as if Y were
+    known, too.
     """
     d = w0.shape[0]
     units = np.eye(d * d).reshape(-1, d, d)
@@ -139,23 +140,26 @@ def read_at(a: Array, b: Array, w0: Array, noise: float) -> float:
 
 
 def never_read(d: int, rank: int) -> int:
-    """N(a): how many entries of W* cross-layer attention cannot read at this rank, whatever W0."""
+    """Return N(a), the entries of W* that cross-layer attention cannot read at this rank, whatever W0."""
     check_sizes(d, 1, 0, rank)
     beyond = max(2 * rank - d, 0)
     return beyond * (beyond - 1) // 2
 
 
 def noise_of_products(d: int, n: int, sigma: Number) -> Any:
-    """g^2: the power at which Y' is as large as what it hides of Z.  Exact for exact numbers.  Raises InvalidSize."""
+    """Return g^2, the power at which Y' is as large as what it hides of Z.
+
+    Exact for exact numbers.  Raises InvalidSize.
+    """
     check_sizes(d, n, sigma)
     noise = sigma**2
     return (d * (n + d + 1) + 2 * d * noise + noise**2) * _half(sigma) / (n + d + 1 + noise)
 
 
 def read_share(d: int, n: int, sigma: Number, power: Number) -> Any:
-    """q: the most that can be read of an entry that only S_yy shows.  Exact for exact numbers.
+    """Return q, the largest readable share of an entry that only S_yy shows.
 
-    power: s_1^2, the square of W0's largest singular value.  Raises InvalidSize.
+    Exact for exact numbers.  power: s_1^2, the square of W0's largest singular value.  Raises InvalidSize.
     """
     if not power >= 0:
         raise InvalidSize(f"the square of a singular value must be a number from 0, got {power}")
@@ -163,27 +167,36 @@ def read_share(d: int, n: int, sigma: Number, power: Number) -> Any:
 
 
 def cross_layer_most(d: int, n: int, sigma: Number, rank: int, power: Number) -> Any:
-    """Theorem, (1): an upper bound on what cross-layer attention explains, in squared units of y; power: s_1^2."""
+    """Return an upper bound on what cross-layer attention explains: Theorem, (1).
+
+    In squared units of y; power: s_1^2.
+    """
     q = read_share(d, n, sigma, power)
     return _explained(d, n, sigma, rank, q * (rank**2 - never_read(d, rank)))
 
 
 def full_rank_explained(n: int, sigma: Number, powers: Sequence[Number]) -> Any:
-    """Theorem, (2): what it explains at a = d, at its minimum.  powers: all d of the s_i^2, in any order."""
+    """Return what cross-layer attention explains at a = d, at its minimum: Theorem, (2).
+
+    powers: all d of the s_i^2, in any order.
+    """
     d, least = len(powers), 2 * noise_of_products(len(powers), n, sigma)
     pairs = [powers[i] + powers[j] for j in range(d) for i in range(j + 1)]
     return _explained(d, n, sigma, d, sum(pair / (pair + least) for pair in pairs))
 
 
 def most_around_identity(d: int, rank: int) -> Fraction:
-    """R of the theorem, (4): the entries that can be read around c I, a supremum over c and n for rank >= 1."""
+    """Return R of the theorem, (4): the entries that can be read around c I, a supremum over c and n for rank >= 1."""
     check_sizes(d, 1, 0, rank)
     m = min(rank, d - rank)
     return Fraction(4 * rank * d - 2 * rank * (rank - 1) + m * (2 * rank - m - 1), 4)
 
 
 def explained_around_identity(d: int, n: int, sigma: Number, rank: int, power: Number) -> tuple[Any, Any]:
-    """Theorem, (4): the least and the most that enough heads explain around W0 = c I.  power: c^2."""
+    """Return the least and the most that enough heads explain around W0 = c I: Theorem, (4).
+
+    power: c^2.
+    """
     q = read_share(d, n, sigma, power)
     most = most_around_identity(d, rank) - rank * (d - rank)
     least = Fraction(rank * (rank + 1), 2)
@@ -193,13 +206,16 @@ def explained_around_identity(d: int, n: int, sigma: Number, rank: int, power: N
 
 
 def least_gap_of_optima(d: int) -> int:
-    """Theorem, (3): by how many entries of W* ResFormer's optimum is ahead of cross-layer attention's, for every W0."""
+    """Return how many entries of W* ResFormer's optimum is ahead of cross-layer attention's: Theorem, (3).
+
+    It holds for every W0.
+    """
     at_least("d", d, 1)
     return -(-(3 * d + 1) * (d - 1) // 8)
 
 
 def unbiased_minima(d: int, n: int, sigma: Number, c: Number) -> tuple[Any, Any]:
-    """The least losses of cross-layer attention and of its block form without C, at a = d around W0 = c I.
+    """Return the least losses of cross-layer attention and its block form without C, at a = d around W0 = c I.
 
     With enough heads; step (vi) of the proof.  Exact for Fractions.  Raises InvalidSize.
     """
@@ -214,7 +230,7 @@ def unbiased_minima(d: int, n: int, sigma: Number, c: Number) -> tuple[Any, Any]
 
 
 def _explained(d: int, n: int, sigma: Number, rank: int, of_products: Any) -> Any:
-    """rho times the a (d - a) entries that ordinary heads read and what S_yy adds to them."""
+    """Return rho times the a (d - a) entries that ordinary heads read and what S_yy adds to them."""
     return signal_share(d, n, sigma) * (rank * (d - rank) + of_products)
 
 

@@ -8,8 +8,8 @@ columns count.  Then
 So lambda Z can be made of them in
     rows l:            lambda (G_{a+i}/t - t S_i) = lambda (Z_i + S_{a+i}/t),
     rows o:            (lambda/t) G_o1 = lambda (Z_o + (S_o + Y_o)/t),
-    rows h, columns l: (lambda/t) G_11 less S and less the transpose of rows l: lambda (Z + (Y - S_{h,a+l})/t),
-    rows and columns h: (lambda/2t) G_11 less S: lambda (symmetric part of Z + Y/2t).
+    rows h, columns l: (lambda/t) G_11 minus S and the transpose of rows l: lambda (Z + (Y - S_{h,a+l})/t),
+    rows and columns h: (lambda/2t) G_11 minus S: lambda (symmetric part of Z + Y/2t).
 What is read of Z is a projection of rank a d - N(a), N(a) = k (k - 1)/2, k = a - m: all but the antisymmetric part of
 the last block.  The even part has, the mean being C's, S_ij and Y_ij uncorrelated with variances n and kappa for
 i != j, and Y_ii of variance 2 kappa + 2 n d,
@@ -33,9 +33,9 @@ TWO_HEADS: Heads = (ORDINARY, RAW_PAIR, ORDINARY, RAW_PAIR)  # of Eqn. (2): two 
 
 
 def cross_layer_weights(d: int, n: int, sigma: Number, rank: int, t: Number) -> Weights:
-    """Weights of `TWO_HEADS` that explain rho (a d - N(a)) around W0 = t diag(I_a, 0), but for `cross_layer_excess`.
+    """Return weights of `TWO_HEADS` that explain rho (a d - N(a)), minus `cross_layer_excess`.
 
-    Exact if sigma and t are.  Raises InvalidSize.
+    They are for W0 = t diag(I_a, 0).  Exact if sigma and t are.  Raises InvalidSize.
     """
     _check(d, n, sigma, rank, t)
     step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
@@ -53,7 +53,10 @@ def cross_layer_weights(d: int, n: int, sigma: Number, rank: int, t: Number) -> 
 
 
 def cross_layer_excess(d: int, n: int, sigma: Number, rank: int, t: Number) -> Any:
-    """By how much their loss with the best C exceeds d^2 + d sigma^2 - rho (a d - N(a)).  Exact if sigma and t are."""
+    """Return the excess of their loss, with the best C, over d^2 + d sigma^2 - rho (a d - N(a)).
+
+    Exact if sigma and t are.
+    """
     _check(d, n, sigma, rank, t)
     share = signal_share(d, n, sigma)
     kappa = 2 * n**2 / share * noise_of_products(d, n, sigma)

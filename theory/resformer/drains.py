@@ -1,4 +1,4 @@
-"""Value-state drains where heads attend over own v_n + first v_1: how much of a drain is left to be seen.
+"""Value-state drains where heads attend over own v_n + first v_1: the part of a drain that remains visible.
 
 A token's value drains where it is much shorter than the other tokens' (sections 4.5 and A.2, Figs. 10 and 19): r_n is
 its length over theirs, all equal, for what layer n itself projects, r_1 that in layer 1, and c how much longer the
@@ -17,11 +17,11 @@ from __future__ import annotations
 
 
 def least_attended(own_length: float, first_length: float, own: float = 0.5, first: float = 0.5) -> float:
-    """What the length of own v_n + first v_1 cannot fall below, from those of v_n and v_1, in their unit; (a)."""
+    """Return the least length of own v_n + first v_1, given the lengths of v_n and v_1, in their unit; (a)."""
     return abs(first * first_length - own * own_length)
 
 
 def seen_drain(own_ratio: float, first_ratio: float, size: float, own: float = 0.5, first: float = 0.5) -> float:
-    """(b), from r_n, r_1 and c: a token's length over the others' of what heads attend over, at right angles."""
+    """Return (b), from r_n, r_1 and c: a token's length over the others' of what heads attend over, at right angles."""
     of_own, of_first = (own * size) ** 2, first**2
     return float(((of_own * own_ratio**2 + of_first * first_ratio**2) / (of_own + of_first)) ** 0.5)

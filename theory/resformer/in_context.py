@@ -1,9 +1,10 @@
-"""Linear attention on in-context regression: how far the block form is from cross-layer attention, and which is better.
+"""Linear attention on in-context regression: the block form's distance from cross-layer attention, and which is better.
 
-Setting of `theory.skipv1.gap` at W0 = 0: d numbers a token, prompts of n pairs, y = W* x + noise of standard deviation
-sigma; layer 1 has copied, so that layer 2 sees x_t and u_t = (A x_t ; B y_t), and layer 1's own values and keys are the
-raw x_t and y_t.  Cross-layer attention (Eqn. (2), without a softmax) adds, to a head of layer 2's own values and keys,
-one of layer 1's values v_t and keys k_t^m; the block form (Eqn. (3)) gives it layer 2's keys k_t in their place.
+Setting of `theory.skipv1.gap` at W0 = 0: d numbers per token, prompts of n pairs, y = W* x + noise of standard
+deviation sigma; layer 1 has copied, so that layer 2 sees x_t and u_t = (A x_t ; B y_t), and layer 1's own values and
+keys are the raw x_t and y_t.  Cross-layer attention (Eqn. (2), without a softmax) adds, to a head of layer 2's own
+values and keys, one of layer 1's values v_t and keys k_t^m; the block form (Eqn. (3)) gives it layer 2's keys k_t in
+their place.
 
 Distance.  What cross-layer attention has more is, exactly,
     W sum_t v_t (k_t^m - k_t)^T                              W the readout of layer 1's values, d x d,
@@ -29,7 +30,7 @@ can be read from it, while the block form's pairs of a raw value with a copied k
 which is the sign of the paper's Fig. 8: the current attention's final loss is below that of Eqn. (2).
 
 Around any W0, with a term C x, C free, beside the prediction (`theory.skipv1.bias`), the one head still attains
-d^2 + d sigma^2 - rho a d, with W_1 = -lambda (I + W0) (I + Pi)^{-1} in the place of -lambda (I + Pi)^{-1}
+d^2 + d sigma^2 - rho a d, with W_1 = -lambda (I + W0) (I + Pi)^{-1} in place of -lambda (I + Pi)^{-1}
 (`biased_one_head_weights`): W_2 S_yx Pi = lambda (Z + W0 S_xx) Pi, Z odd in W* - W0, and W_1 takes off the multiples of
 S_xx Pi.  No rank-a read of Z explains more (`theory.skipv1.bias`, (i) and (ii)).  That cross-layer attention does no
 better than MHA is a matter of W0 = 0: around other W0, S_yy holds Z W0^T + W0 Z^T, and it reads more, though never as
@@ -51,10 +52,10 @@ from theory.toy.population import Weights
 
 
 def block_distance(d: int, n: int, sigma: Number, readout: Array, x: Array, y: Array, of_x: Array) -> Any:
-    """E ||W sum_t v_t (k_t^m - k_t)^T||^2, in squared units of y; exact for exact numbers.
+    """Return E ||W sum_t v_t (k_t^m - k_t)^T||^2, in squared units of y; exact for exact numbers.
 
-    readout: W, (any, d).  How the keys differ, each (any, d): x and y are D_x and D_y, on the tokens of y; of_x is D_0,
-    on those of x.  Raises InvalidSize.
+    readout: W, (any, d).  The keys differ by x and y, D_x and D_y, on the tokens of y, and by of_x, D_0, on those of x,
+    each (any, d).  Raises InvalidSize.
     """
     check_sizes(d, n, sigma)
     if any(matrix.ndim != 2 or matrix.shape[1] != d for matrix in (readout, x, y, of_x)):
@@ -72,7 +73,7 @@ def block_distance(d: int, n: int, sigma: Number, readout: Array, x: Array, y: A
 
 
 def biased_one_head_weights(d: int, n: int, sigma: Number, rank: int, w0: Array) -> Weights:
-    """Weights of `theory.resformer.weights.ONE_HEAD` that explain rho a d around any W0 with a free term C x.
+    """Return weights of `theory.resformer.weights.ONE_HEAD` that explain rho a d around any W0 with a free term C x.
 
     w0: (d, d).  Exact if sigma and w0 are.  Raises InvalidSize.
     """

@@ -1,4 +1,4 @@
-"""What ResFormer's paper measures of a layer: token importance and its entropy, value spectra, token similarity.
+"""The measures of a layer in ResFormer's paper: token importance and its entropy, value spectra, token similarity.
 
 Eqn. (11), mended.  The importance of a token is what it gets of all queries' attention: the column mean
     a_j = (1/l) sum_i A_ij,     sum_j a_j = 1,     e = -sum_j a_j log a_j.
@@ -31,12 +31,15 @@ from theory.prompts.moments import Array
 
 
 def token_importance(attention: Array) -> Array:
-    """a, (tokens,): column means of row-stochastic weights, (queries, tokens)."""
+    """Return a, (tokens,): column means of row-stochastic weights, (queries, tokens)."""
     return np.asarray(attention.mean(axis=0))
 
 
 def entropy(importance: Array) -> float:
-    """-sum a' log a' in nats, a' = a / sum a.  Section 4.1.3, Eqn. (11).  Raises BadInput for no distribution."""
+    """Return -sum a' log a' in nats, a' = a / sum a (section 4.1.3, Eqn. (11)).
+
+    Raises BadInput for no distribution.
+    """
     total = importance.sum()
     if not (total > 0 and np.all(importance >= 0)):
         raise BadInput("an entropy needs weights that are not negative and not all zero")
@@ -45,14 +48,14 @@ def entropy(importance: Array) -> float:
 
 
 def uniform_causal_importance(tokens: int) -> Array:
-    """(H_l - H_{j-1}) / l: the importance of the j-th of l tokens if every query attends uniformly to its past."""
+    """Return (H_l - H_{j-1}) / l for j = 1, ..., l: the tokens' importance under uniform causal attention."""
     at_least("tokens", tokens, 1)
     harmonic = np.cumsum((1 / np.arange(1.0, tokens + 1))[::-1])[::-1]
     return np.asarray(harmonic / tokens)
 
 
 def value_spectrum(values: Array) -> Array:
-    """lambda_1 >= lambda_2 >= ...: eigenvalues of (1/l) sum v_i v_i^T, not centred; section 4.1.4, Eqn. (12).
+    """Return the eigenvalues of (1/l) sum v_i v_i^T, not centred, the largest first; section 4.1.4, Eqn. (12).
 
     values: (tokens, width), to (width,).
     """
@@ -63,7 +66,7 @@ def value_spectrum(values: Array) -> Array:
 
 
 def token_similarity(states: Array) -> float:
-    """The mean cosine of two different tokens' states, (tokens, width).  Appendix A.1, Eqn. (13).
+    """Return the mean cosine of two different tokens' states, (tokens, width).  Appendix A.1, Eqn. (13).
 
     Raises BadInput for fewer than two tokens and for a state of length zero.
     """

@@ -1,4 +1,4 @@
-"""Over-smoothing with depth: what attention alone does to tokens, with and without the values of layer 1.
+"""Over-smoothing with depth: the effect of attention alone on tokens, with and without the values of layer 1.
 
 Setting.  Nothing but attention, as in Fig. 2: no projections, no feed-forward, no residual stream.  Layer n attends
 with a row-stochastic matrix A_n, l x l; H_0 = V_1 are layer 1's values, l x width, and V_n = H_{n-1}.  Then
@@ -21,9 +21,9 @@ pi^T 1 = 1.  (For causal attention with positive weights: its eigenvalues are th
  (d) SVFormer, f_n = mu: depth does nothing, as V_1 is all there is to read.
  (e) NeuTRENO converges for every V_1 if and only if |mu - lambda| < 1 for all eigenvalues mu that count, to
      lambda ((1 + lambda) I - A)^{-1} V_1: of the rank of V_1, whatever A, for it does not attend to V_1.
- (f) With a matrix of ones in the place of the identity, as Eqn. (8) prints it, the common part of H_n gets the factor
+ (f) With a matrix of ones in place of the identity, as Eqn. (8) prints it, the common part of H_n gets the factor
      1 - lambda l each layer: it grows without bound from l > 2 / lambda tokens on, 6 at lambda = 0.4.
- (g) Half the layer before's values in the place of layer 1's (Fig. 9): f_n -> 0 for |mu| < 1, and for mu in (0, 1) by
+ (g) Half the layer before's values in place of layer 1's (Fig. 9): f_n -> 0 for |mu| < 1, and for mu in (0, 1) by
      the factor r = (mu + sqrt(mu^2 + 8 mu)) / 4 a layer, mu < r < 1.  So tokens become alike, and where eigenvalues are
      in [0, 1] later than in a vanilla stack; for mu < -1/2 it is sooner, by sqrt(-mu / 2) a layer.
  (h) The mean of all layers' values so far (Eqn. (5)): f_n = mu / n prod_{k<n} (1 + mu / k), which tends to zero as
@@ -64,7 +64,7 @@ from theory.prompts.moments import Array
 
 
 def depth_filters(plan: Plan) -> list[Polynomial]:
-    """f_1, ..., f_L: with one attention matrix A in all layers, H_n = f_n(A) V_1.
+    """Return f_1, ..., f_L: with one attention matrix A in all layers, H_n = f_n(A) V_1.
 
     Learned weights stand at their first value, and the plan's depth rule is left aside: there is nothing but attention.
     Raises BadInput for a plan whose heads differ within a layer, and for heads that attend over several segments.
@@ -91,26 +91,29 @@ def _mixed(weights: tuple[tuple[int, float], ...], states: list[Polynomial]) -> 
 
 
 def resformer_limit(mu: Any, own: float = 0.5, first: float = 0.5) -> Any:
-    """first mu / (1 - own mu), Theorem 1 (b): what is left of eigenvalue mu at any depth.  Raises BadInput."""
+    """Return first mu / (1 - own mu), what remains of eigenvalue mu at any depth: Theorem 1 (b).
+
+    Raises BadInput.
+    """
     if not abs(own) < 1:
         raise BadInput(f"there is a limit for |own| < 1 only, got {own}")
     return first * mu / (1 - own * mu)
 
 
 def neutreno_limit(mu: Any, weight: float = 0.4) -> Any:
-    """lambda / (1 + lambda - mu), Theorem 1 (e).  Raises BadInput where it is no limit."""
+    """Return lambda / (1 + lambda - mu), Theorem 1 (e).  Raises BadInput where it is no limit."""
     if not np.all(np.abs(np.asarray(mu) - weight) < 1):
         raise BadInput(f"there is a limit for |mu - lambda| < 1 only, lambda = {weight}")
     return weight / (1 + weight - mu)
 
 
 def previous_rate(mu: Any) -> Any:
-    """(mu + sqrt(mu^2 + 8 mu)) / 4, Theorem 1 (g): what a layer leaves of eigenvalue mu >= 0, in the limit."""
+    """Return (mu + sqrt(mu^2 + 8 mu)) / 4, the limiting factor of a layer at eigenvalue mu >= 0: Theorem 1 (g)."""
     return (mu + np.sqrt(mu**2 + 8 * mu)) / 4
 
 
 def mean_filter(mu: Any, layers: int) -> Any:
-    """mu / n prod_{k<n} (1 + mu / k), Theorem 1 (h): what n = `layers` layers leave of eigenvalue mu."""
+    """Return mu / n prod_{k<n} (1 + mu / k), what n = `layers` layers leave of eigenvalue mu: Theorem 1 (h)."""
     product = mu / layers
     for k in range(1, layers):
         product = product * (1 + mu / k)
@@ -118,12 +121,15 @@ def mean_filter(mu: Any, layers: int) -> Any:
 
 
 def dobrushin(attention: Array) -> float:
-    """tau(A): the largest total variation of two rows of a row-stochastic matrix, from 0 to 1."""
+    """Return tau(A), the largest total variation of two rows of a row-stochastic matrix, from 0 to 1."""
     return float(np.abs(attention[:, None] - attention[None]).sum(axis=-1).max() / 2)
 
 
 def largest_diameters(tau: float, layers: int, own: float = 0.5, first: float = 0.5) -> list[float]:
-    """h_1, ..., h_L of Theorem 2 in units of D: no two tokens are further apart.  own = 1, first = 0: vanilla."""
+    """Return h_1, ..., h_L of Theorem 2 in units of D: no two tokens are further apart.
+
+    own = 1, first = 0: vanilla.
+    """
     diameters = [tau]
     for _ in range(1, layers):
         diameters.append(tau * (own * diameters[-1] + first))

@@ -1,6 +1,6 @@
-"""Value spectra (Eqn. (12)) before training, with and without the value residual: what random matrices make of them.
+"""Value spectra (Eqn. (12)) before training, with and without the value residual, from random-matrix theory.
 
-Setting.  V = X W^T, l tokens of `width` d in the rows of X, `values` p numbers a token, the entries of W independent
+Setting.  V = X W^T, l tokens of `width` d in the rows of X, `values` p numbers per token, the entries of W independent
 normal of deviation s.  C = V^T V / l has the eigenvalues of Eqn. (12); K = X X^T is the tokens' Gram matrix.
 
 Theorem 1 (any X).      E tr C   = s^2 p tr K / l,
@@ -50,18 +50,18 @@ GRID = 4001  # points at which the density is taken for its quantiles
 
 
 def expected_sum(gram: Array, values: int, std: float) -> float:
-    """E tr C, Theorem 1: gram (tokens, tokens)."""
+    """Return E tr C of Theorem 1; gram (tokens, tokens)."""
     return float(std**2 * values * np.trace(gram) / len(gram))
 
 
 def expected_square_sum(gram: Array, values: int, std: float) -> float:
-    """E tr C^2, Theorem 1: gram (tokens, tokens)."""
+    """Return E tr C^2 of Theorem 1; gram (tokens, tokens)."""
     squares = values * ((values + 1) * np.sum(gram * gram.T) + np.trace(gram) ** 2)
     return float(std**4 * squares / len(gram) ** 2)
 
 
 def expected_gram(tokens: int, width: int, square: float = 1.0) -> Array:
-    """A Gram matrix whose tr K and tr K^2 are the means of those of different tokens in uniform directions.
+    """Return a Gram matrix whose tr K and tr K^2 are the means for different tokens in uniform directions.
 
     square: of their lengths
     """
@@ -73,12 +73,15 @@ def expected_gram(tokens: int, width: int, square: float = 1.0) -> Array:
 
 
 def residual_share(own: float, first: float) -> float:
-    """own^2 + first^2: what is left of the eigenvalues' sum, of vanilla's, before training.  Theorem 1."""
+    """Return own^2 + first^2, the share of vanilla's sum of eigenvalues that is left before training.  Theorem 1."""
     return own**2 + first**2
 
 
 def normed_square(width: int, std: float, eps: float) -> float:
-    """E |x|^2 of a normal vector of deviation `std` behind RMSNorm: d E m / (m + eps), m its mean square."""
+    """Return E |x|^2 of a normal vector of deviation `std` behind RMSNorm.
+
+    It is d E m / (m + eps), m its mean square.
+    """
     from scipy.integrate import quad
     from scipy.stats import chi2
 
@@ -99,7 +102,7 @@ def _turning(a: float, b: float) -> Polynomial:
 
 
 def largest(tokens: int, width: int, values: int) -> float:
-    """The spectrum's end, in units of the mean over `width` eigenvalues; Theorem 2."""
+    """Return the spectrum's end, in units of the mean over `width` eigenvalues; Theorem 2."""
     product = _turning(width / tokens, width / values)
     psi = Polynomial([0.0, 1.0])
     turns = np.asarray((psi * product.deriv() - product).roots(), complex)
@@ -108,14 +111,17 @@ def largest(tokens: int, width: int, values: int) -> float:
 
 
 def density(x: Array, tokens: int, width: int, values: int) -> Array:
-    """Of the law of Theorem 2 at points x > 0, in units of the mean over `width` eigenvalues; zeros do not count."""
+    """Return the density of Theorem 2's law at points x > 0, in units of the mean over `width` eigenvalues.
+
+    Zeros do not count.
+    """
     product = _turning(width / tokens, width / values)
     found = [(product - Polynomial([0.0, float(at)])).roots().imag.max() / (np.pi * at) for at in x]
     return np.asarray(found)
 
 
 def quantiles(tokens: int, width: int, values: int) -> Array:
-    """`width` eigenvalues, largest first, that stand for the law of Theorem 2: each for an equal share of it.
+    """Return `width` eigenvalues, largest first, each of which stands for an equal share of Theorem 2's law.
 
     In units of their mean; zeros, of fewer tokens or values than `width`, are last.
     """

@@ -1,4 +1,4 @@
-"""ResFormer, SVFormer and what their paper compares them with, as plans."""
+"""ResFormer, SVFormer and the variants to which their paper compares them, as plans."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from theory.resformer.paper import PAPER
 
 @variant(PAPER, "section 3.3, Eqn. 7", "every value is half its own, half layer 1's")
 def resformer(shape: Shape, own: float = 0.5, first: float = 0.5) -> Plan:
-    """Layer 1 is vanilla, whatever the weights."""
+    """Mix layer 1's values into those of every later layer; layer 1 is vanilla, whatever the weights."""
     return plan(shape, values=lambda n, h: v(1, h) if n == 1 else own * v(n, h) + first * v(1, h))
 
 
 @variant(PAPER, "section 4.2, Fig. 6", "every value gets twice layer 1's added")
 def resformer_constant(shape: Shape, weight: float = 2.0) -> Plan:
-    """A_n (V_n + weight V_1)."""
+    """Attend with A_n (V_n + weight V_1)."""
     return resformer(shape, own=1.0, first=weight)
 
 
@@ -34,7 +34,7 @@ def resformer_learned(shape: Shape, start: float = 0.5) -> Plan:
 
 @variant(PAPER, "later versions of the paper", "half of layer 1's values in the last layers only")
 def resformer_sparse(shape: Shape, last: int = 0, own: float = 0.5, first: float = 0.5) -> Plan:
-    """In the last `last` layers; 0 stands for three eighths of them, as layers 6 to 8 of 8."""
+    """Mix layer 1's values into the last `last` layers; 0 stands for three eighths of them, as layers 6 to 8 of 8."""
     at_least("last", last, 0)
     if last > shape.layers:
         raise ValueError(f"last must be at most the {shape.layers} layers, got {last}")
@@ -44,7 +44,10 @@ def resformer_sparse(shape: Shape, last: int = 0, own: float = 0.5, first: float
 
 @variant(PAPER, "section 4.3, Fig. 9", "every value is half its own, half the layer before's")
 def resformer_previous(shape: Shape) -> Plan:
-    """Also what cross-layer attention (Eqn. 2) becomes when one's own keys replace the other layer's (Eqn. 4)."""
+    """Mix the previous layer's values into every layer, half and half.
+
+    Cross-layer attention (Eqn. 2) becomes this when one's own keys replace the other layer's (Eqn. 4).
+    """
     return plan(shape, values=lambda n, h: 0.5 * v(n, h) + 0.5 * v(max(1, n - 1), h))
 
 
@@ -60,13 +63,16 @@ def identity_mapping(shape: Shape) -> Plan:
 
 @variant(PAPER, "section 3.4, Eqn. 8", "0.4 (V_1 - V_n) is added beside the attention")
 def neutreno(shape: Shape, weight: float = 0.4) -> Plan:
-    """Per token: the matrix of ones that Eqn. 8 puts before V_n has to be the identity, as in the authors' code."""
+    """Add `weight` (V_1 - V_n) to every head's output, per token.
+
+    The matrix of ones that Eqn. 8 puts before V_n has to be the identity, as in the authors' code.
+    """
     return plan(shape, beside=lambda n, h: weight * v(1, h) - weight * v(n, h))
 
 
 @variant(PAPER, "section 4.2, appendix A.3, and its code", "ResFormer, and 0.1 (V_1 - V_n) beside the attention")
 def resformer_neutreno(shape: Shape, weight: float = 0.1) -> Plan:
-    """`weight` is that of V_1 - V_n, V_n being layer n's own values, not yet mixed.
+    """Add `weight` (V_1 - V_n) to ResFormer, V_n being layer n's own values before mixing.
 
     The text sets lambda = 0.2 and does not say which values lambda is put before.  The authors' code puts it before V_1
     - (V_1 + V_n)/2, the mixed values standing where Eqn. 8 has V_n: that is 0.1 (V_1 - V_n).
@@ -76,7 +82,7 @@ def resformer_neutreno(shape: Shape, weight: float = 0.1) -> Plan:
 
 @variant(PAPER, "section 3.5, Eqn. 10", "all layers use layer 1's values")
 def svformer(shape: Shape, anchors: tuple[int, ...] = (1,)) -> Plan:
-    """`anchors` are the layers with values of their own (section 4.8, Fig. 17); the others use the last one's."""
+    """Let only the `anchors` have values of their own (section 4.8, Fig. 17); others use the last anchor's."""
     if 1 not in anchors or not all(1 <= a <= shape.layers for a in anchors):
         raise ValueError(f"anchors must hold layer 1 and lie within the {shape.layers} layers, got {anchors}")
     return plan(shape, values=lambda n, h: v(max(a for a in anchors if a <= n), h))
@@ -110,7 +116,7 @@ def shared_keys(shape: Shape) -> Plan:
 
 @variant(PAPER, "section 3.1, Eqn. 2", "every layer also attends over the keys and values of the layer before")
 def cross_layer(shape: Shape, source: int = 0) -> Plan:
-    """One softmax over [K_n ; K_m]: m = `source`, or the layer before where that is 0."""
+    """Attend by one softmax over [K_n ; K_m]: m = `source`, or the layer before where that is 0."""
     if not 0 <= source <= shape.layers:
         raise ValueError(f"source must be 0 or one of the {shape.layers} layers, got {source}")
 

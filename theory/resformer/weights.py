@@ -1,4 +1,4 @@
-"""Explicit weights of ResFormer's toy: one head attains what `theory.toy.value_maps` bounds."""
+"""Explicit weights of ResFormer's toy: one head attains the bound of `theory.toy.value_maps`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ONE_HEAD: Heads = (Head(copied=1, raw=0, key="k"), Head(copied=0, raw=1, key="k"
 
 
 def cancelling_share(kept: bool) -> Fraction:
-    """A diagonal entry of (I + Pi)^{-1}: 1/2 on a coordinate that A keeps, 1 on the others."""
+    """Return a diagonal entry of (I + Pi)^{-1}: 1/2 on a coordinate that A keeps, 1 on the others."""
     return Fraction(1, 1 + kept)
 
 
 def one_head_weights(
     d: int, n: int, sigma: Number, rank: int, copied: Callable[[bool], Number] = cancelling_share
 ) -> Weights:
-    """Weights of `ONE_HEAD` whose loss is exactly d^2 + d sigma^2 - rho rank d, SkipV1Former's minimum.
+    """Return weights of `ONE_HEAD` whose loss is exactly d^2 + d sigma^2 - rho rank d, SkipV1Former's minimum.
 
     ResFormer's Eqn. (7) mixes layer 2's values with layer 1's.  Each layer has a value projection of its own, so one
     head has two readouts, W_1 for copied values and W_2 for raw ones, and one K.  Setting of `theory.skipv1.gap`, W0 =

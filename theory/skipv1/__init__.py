@@ -1,1 +1,1 @@
-"""SkipV1Former: the theorem of its appendix A, what is wrong with it, and what is true."""
+"""SkipV1Former: the theorem of its appendix A, its errors, and a corrected version."""

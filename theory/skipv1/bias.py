@@ -55,20 +55,20 @@ from theory.toy.population import Weights
 
 
 def skipv1_minimum(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """Theorem, (1), in squared units of y summed over its d entries; whatever W0.  Exact if sigma is a Fraction.
+    """Return Theorem (1)'s minimum, in squared units of y summed over its d entries, whatever W0.
 
-    Raises InvalidSize.
+    Exact if sigma is a Fraction.  Raises InvalidSize.
     """
     return zero_loss(d, n, sigma) - skipv1_explained(d, n, sigma, rank)
 
 
 def mha_infimum(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """Theorem, (2), likewise."""
+    """Return Theorem (2)'s infimum, in the same units."""
     return zero_loss(d, n, sigma) - mha_explained(d, n, sigma, rank)
 
 
 def skipv1_weights(d: int, n: int, sigma: Number, rank: int, w0: Array) -> Weights:
-    """Weights of `theory.plans.heads.SKIPV1` that attain `skipv1_minimum` around W0 (d, d).  Step (iv).
+    """Return weights of `theory.plans.heads.SKIPV1` that attain `skipv1_minimum` around W0 (d, d).  Step (iv).
 
     Raises InvalidSize.
     """
@@ -80,9 +80,9 @@ def skipv1_weights(d: int, n: int, sigma: Number, rank: int, w0: Array) -> Weigh
 
 
 def mha_weights(d: int, n: int, sigma: Number, rank: int, w0: Array, beta: float = 1.0) -> Weights:
-    """Weights of one ordinary head that approach `mha_infimum` around W0 (d, d) as beta grows.  Step (v), in float64.
+    """Return weights of one ordinary head that approach `mha_infimum` around W0 (d, d) as beta grows.
 
-    They attain it where the last d - rank columns of W0 are independent.  Raises InvalidSize.
+    Step (v), in float64.  They attain it where the last d - rank columns of W0 are independent.  Raises InvalidSize.
     """
     _check(d, n, sigma, rank, w0)
     left, singular, right = np.linalg.svd(np.asarray(w0, dtype=np.float64)[:, rank:])

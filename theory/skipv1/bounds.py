@@ -1,4 +1,4 @@
-"""Between which values the lowest losses of MHA and of SkipV1Former lie, for every task that a theorem here covers.
+"""Bounds on the lowest losses of MHA and of SkipV1Former, for every task that a theorem here covers.
 
 Which theorem speaks depends on the task: `theory.skipv1.gap` at identity covariances, `general` at any covariance,
 `non_gaussian` at any kurtosis, all three at W0 = 0, and `w0`, `w0_heads` and `w0_d2` around W0.  At W0 = 0 the infima
@@ -37,7 +37,8 @@ TERMS, ZERO = "theory.toy.few_terms, Lemmas 1 and 3", "predicting zero"
 class Between:
     """A model's lowest loss, in squared units of y summed over its d entries: from `lower` to `upper`.
 
-    Equal if it is known.  lower_by and upper_by say by what; attained whether weights reach it (None: not known).
+    The two are equal if it is known.  lower_by and upper_by name the theorems; attained: whether weights reach it
+    (None: not known).
     """
 
     lower: float
@@ -49,12 +50,12 @@ class Between:
 
 @dataclass(frozen=True)
 class LossBounds:
-    """What is known of the two lowest losses at one task, at one rank or, where rank is None, over all ranks.
+    """Bounds on the two lowest losses at one task, at one rank or, where rank is None, over all ranks.
 
-    heads, skips            of the second layer: MHA has `heads` ordinary ones, SkipV1Former `skips` skip heads of them
-    zero_loss               of predicting zero
-    gap_least, gap_most     between what values inf L_mha - inf L_skipv1 lies
-    ahead                   whose lowest loss is lower; "equal", or None where that is not decided
+    heads, skips            heads of layer 2: MHA has `heads` ordinary ones, SkipV1Former `skips` skip heads of them
+    zero_loss               the loss of predicting zero
+    gap_least, gap_most     bounds on inf L_mha - inf L_skipv1
+    ahead                   the model whose lowest loss is lower; "equal", or None where that is not decided
     ahead_by                the theorem that says so, where it is not the bounds themselves
     assumed                 whether the printed theorem's hypothesis holds, sigma_d(W0) > 2 sqrt(d) sigma
     """
@@ -73,7 +74,7 @@ class LossBounds:
 
 
 class _Bound(NamedTuple):
-    """On a lowest loss.  attained: whether weights have an upper bound for their loss (None: not known)."""
+    """A bound on a lowest loss.  attained: whether weights have an upper bound for their loss (None: not known)."""
 
     value: float
     by: str
@@ -83,9 +84,10 @@ class _Bound(NamedTuple):
 def loss_bounds(
     moments: PromptMoments, *, rank: int | None = None, heads: int = 2, skips: int | None = None
 ) -> LossBounds:
-    """What theory says of MHA and SkipV1Former with `heads` heads, `skips` of them skip heads (default: half).
+    """Return bounds on the lowest losses of MHA and SkipV1Former with `heads` heads, `skips` of them skip heads.
 
-    Without a rank, over all ranks.  Raises InvalidSize, and NotCovered for tasks that no theorem here is about.
+    By default half are skip heads.  Without a rank, the losses are over all ranks.  Raises InvalidSize, and NotCovered
+    for tasks that no theorem here covers.
     """
     check_sizes(moments.d, moments.n, moments.sigma, rank)
     at_least("heads", heads, 2)
@@ -146,7 +148,7 @@ def _not_normal(moments: PromptMoments, rank: int | None, heads: int, skips: int
 
 
 def _general(moments: PromptMoments, rank: int | None, heads: int, skips: int) -> LossBounds:
-    """Infima, where there are as many heads of the kind as approach them; else they are lower bounds."""
+    """Return infima where there are enough heads of the kind to approach them; else these are lower bounds."""
     zero, ranks = float(moments.zero_loss), _ranks(moments.d, rank)
     gaps = {a: general.general_loss_gap(moments, a) for a in ranks}
 
@@ -223,14 +225,14 @@ def _zero(d: int, n: int, sigma: float, squares: list[float]) -> list[_Bound]:
 
 
 def _terms(centre: Array, squares: list[float], n: int, terms: int) -> float:
-    """The least mean square distance from W0 of a sum of so many products L S N."""
+    """Return the least mean square distance from W0 of a sum of `terms` products L S N."""
     if _is_multiple(centre):
         return float(centre[0, 0] ** 2 * identity_floor(len(centre), n, terms))
     return float(term_floor(squares, n, terms))
 
 
 def _is_multiple(centre: Array) -> bool:
-    """Whether W0 = c I."""
+    """Return whether W0 = c I."""
     return np.array_equal(centre, centre[0, 0] * np.eye(len(centre)))
 
 
@@ -239,7 +241,7 @@ def _ranks(d: int, rank: int | None) -> list[int]:
 
 
 def _best(bounds: list[tuple[list[_Bound], list[_Bound]]]) -> Between:
-    """Of the lower and upper bounds at some ranks: the lowest over the ranks of the tightest at each."""
+    """Return the lowest over some ranks of the tightest lower and upper bound at each."""
     lower = min((max(of_rank[0], key=_value) for of_rank in bounds), key=_value)
     upper = min((min(of_rank[1], key=_value) for of_rank in bounds), key=_value)
     known = upper.value - lower.value <= _rounding(len(bounds), upper.value)
@@ -271,7 +273,10 @@ def _compared(
     *,
     strictly: bool = False,
 ) -> LossBounds:
-    """theorem: a lower bound on the gap itself, and its name; strictly: SkipV1Former is ahead even where that is 0."""
+    """Return the bounds with their comparison.
+
+    theorem: a lower bound on the gap itself, and its name; strictly: SkipV1Former is ahead even where that is 0.
+    """
     zero = float(moments.zero_loss)
     least, most, by = mha.lower - skipv1.upper, mha.upper - skipv1.lower, ""
     if theorem is not None and theorem[0] > least:

@@ -1,4 +1,4 @@
-"""Deeper toys whose tokens are compressed: what is left of SkipV1Former's gap after k layers, and at any depth.
+"""Deeper toys whose tokens are compressed: SkipV1Former's remaining gap after k layers, and at any depth.
 
 Setting of `theory.skipv1.gap`, W0 = 0.  The first layer has put u_t = (A x_t ; B y_t) into y_t's token, A: a x d and
 B: (d - a) x d, and (A x ; 0) into the query's.  SkipV1Former's appendix A.2 has each further layer do a gradient step.
@@ -29,7 +29,7 @@ B: (d - a) x d, and (A x ; 0) into the query's.  SkipV1Former's appendix A.2 has
         one output of that task,
             L_mha = (d - a) l_k + a (d + sigma^2).
    (ii) SkipV1Former's skip heads read raw y_t too, but the stream has no room for the a outputs that B drops.  Those
-        leave with the last layer's output, in the place of A x, which is needed no more: one gradient step from a
+        leave with the last layer's output, in place of A x, which is needed no more: one gradient step from a
         inputs, with the loss v + a (1 - rho) = d + sigma^2 - rho a each, rho = n / (n + a + 1 + v), the rho of
         `theory.skipv1.gap`.  So
             L_skipv1 = (d - a) l_k + a (d + sigma^2 - rho a),
@@ -56,7 +56,7 @@ from theory.prompts.spectral import best_output_loss
 
 @dataclass(frozen=True)
 class CompressedLosses:
-    """Of (2), and `floor` of (1), in squared units of y summed over its d entries; exact."""
+    """The losses of (2), and `floor` of (1), in squared units of y summed over its d entries; exact."""
 
     mha: Fraction
     skipv1: Fraction
@@ -68,7 +68,7 @@ class CompressedLosses:
 
 
 def compressed_losses(d: int, n: int, sigma: Number, rank: int, steps: int) -> CompressedLosses:
-    """After `steps` gradient steps, one a layer, at rank a.  Raises InvalidSize."""
+    """Return the losses after `steps` gradient steps, one per layer, at rank a.  Raises InvalidSize."""
     check_sizes(d, n, sigma, rank)
     noise = Fraction(sigma) ** 2
     visible_loss = (d - rank) * best_output_loss(rank, n, noise + d - rank, steps)
@@ -81,15 +81,18 @@ def compressed_losses(d: int, n: int, sigma: Number, rank: int, steps: int) -> C
 
 
 def any_depth_floor(d: int, sigma: Number, rank: int) -> Any:
-    """d^2 + d sigma^2 - a (d - a), of (1); exact if sigma is a Fraction.  Raises InvalidSize."""
+    """Return d^2 + d sigma^2 - a (d - a) of (1), exact if sigma is a Fraction.
+
+    Raises InvalidSize.
+    """
     check_sizes(d, 1, sigma, rank)
     return zero_loss(d, 1, sigma) - rank * (d - rank)
 
 
 def any_model_floor(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """d^2 + d sigma^2 - a (d - a) n/max(d, n + sigma^2), of (1), which r stays below: likewise, and never lower.
+    """Return d^2 + d sigma^2 - a (d - a) n/max(d, n + sigma^2), a floor as r stays below that ratio; (1).
 
-    `any_depth_floor` is its limit as n grows.
+    Exact if sigma is a Fraction, and never lower than `any_depth_floor`, its limit as n grows.
     """
     check_sizes(d, n, sigma, rank)
     seen = (n + 0 * sigma) / max(d, n + sigma**2)
@@ -97,7 +100,7 @@ def any_model_floor(d: int, n: int, sigma: Number, rank: int) -> Any:
 
 
 def best_model_loss(d: int, n: int, sigma: float, rank: int) -> Estimate:
-    """d^2 + d sigma^2 - r a (d - a), of (1): what the best of all models of compressed tokens loses.
+    """Return d^2 + d sigma^2 - r a (d - a), the loss of the best of all models of compressed tokens; (1).
 
     As exact as `regression.ridge`.  Raises InvalidSize.
     """

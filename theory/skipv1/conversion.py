@@ -1,4 +1,4 @@
-"""What making a SkipV1Former of a trained MHA does to a layer's output, before it is trained on (section 5.1, B.1).
+"""The change of a layer's output when a trained MHA becomes a SkipV1Former, before further training (5.1, B.1).
 
 A layer puts out y = sum_h O_h A_h V_h x: of every head its part of the output projection, its attention pattern, its
 value.  A converted one keeps values of its own in m of its H heads, m a divisor of H and g = H / m, made of the H that
@@ -68,8 +68,9 @@ DISTANCES = ("first", "mean", "apart", "top-v", "mean-vo", "top-vo", "whole")
 def distance(
     how: str, heads: int, kept: int, overlap: Fraction = Fraction(1), first: Fraction = Fraction(1)
 ) -> Fraction:
-    """What conversion adds to a layer's output, in mean square over the output's; for heads with independent weights,
-    those drawn at random that a way chooses by their size.
+    """Return the mean square that conversion adds to a layer's output, over that of the output.
+
+    Heads have independent weights; heads that a way chooses by their size are taken to be drawn at random.
 
     kept      m heads keep values of their own, a divisor of the number of heads H
     overlap   r of the heads' patterns, 0 to 1
@@ -110,7 +111,7 @@ def distance(
 
 
 def _chance(a: int, j: int, heads: int, kept: int) -> Fraction:
-    """That head a is the j-th, from 0, of those drawn."""
+    """Return the probability that head a is the j-th, from 0, of those drawn."""
     return Fraction(comb(a, j) * comb(heads - 1 - a, kept - 1 - j), comb(heads, kept))
 
 

@@ -1,4 +1,4 @@
-"""Which plateau training ends on, and when it leaves the others: gradient flow on one head's signal, at W0 = 0.
+"""The plateau on which training ends, and the times at which it leaves others: gradient flow on one head, at W0 = 0.
 
 Setting and notation of `theory.skipv1.landscape`; readouts are trained as V = n W (`theory.toy.flow`).  So with K of
 size a x a, N = A^T K A, H = A A^T, and C = V for a skip head, C = V B for an ordinary one,
@@ -80,12 +80,12 @@ HeadKind = Literal["skip", "ordinary"]
 
 
 def conserved(k: Array, a: Array) -> Array:
-    """Q = A A^T - K K^T - K^T K, which the flow keeps: (a, a), for K (a, a) and A (a, d)."""
+    """Return Q = A A^T - K K^T - K^T K, which the flow keeps: (a, a), for K (a, a) and A (a, d)."""
     return a @ a.T - k @ k.T - k.T @ k
 
 
 def rank_bounds(k: Array, a: Array) -> tuple[int, int]:
-    """Between which ranks the flow from K (a, a), A (a, d) and V = 0 ends: Theorem 3 (b) and (c)."""
+    """Return the ranks between which the flow from K (a, a), A (a, d) and V = 0 ends: Theorem 3 (b) and (c)."""
     kept, sign = np.linalg.eigvalsh(conserved(k, a)), np.sign((a.T @ k @ a).trace())
     skew = (k - k.T) / 2
     keys_decide = kept.max(initial=-np.inf) + (skew * skew).sum() < 0
@@ -94,8 +94,10 @@ def rank_bounds(k: Array, a: Array) -> tuple[int, int]:
 
 
 def balanced_start(d: int, scales: Sequence[float], kind: HeadKind = "skip") -> dict[str, Array]:
-    """A, B, V and K of Theorem 4, one head, in the directions of the first coordinates: a (a, d), b (d-a, d), v (d, d),
-    k (d, a), whose last d - a rows are zero.  Raises InvalidSize."""
+    """Return A, B, V and K of Theorem 4, one head, in the directions of the first coordinates.
+
+    Shapes: a (a, d), b (d-a, d), v (d, d), k (d, a), whose last d - a rows are zero.  Raises InvalidSize.
+    """
     rank, gain = len(scales), _gain(d, scales, kind)
     rows = _rows(d, rank, kind)
     eye = np.eye(d)
@@ -107,7 +109,10 @@ def balanced_start(d: int, scales: Sequence[float], kind: HeadKind = "skip") -> 
 
 
 def step_times(d: int, n: int, sigma: float, scales: Sequence[float], kind: HeadKind = "skip") -> Array:
-    """T_1, .., T_a of Theorem 4 from K = diag(scales), in units of time of the flow: (a,).  Raises InvalidSize."""
+    """Return T_1, .., T_a of Theorem 4 from K = diag(scales), in units of time of the flow: (a,).
+
+    Raises InvalidSize.
+    """
     check_sizes(d, n, sigma, len(scales))
     rows, rho = _rows(d, len(scales), kind), float(signal_share(d, n, sigma))
     u = np.sort(np.asarray(scales, dtype=np.float64))[::-1]
@@ -123,7 +128,10 @@ def step_times(d: int, n: int, sigma: float, scales: Sequence[float], kind: Head
 def balanced_path(
     d: int, n: int, sigma: float, scales: Sequence[float], times: Sequence[float] | Array, kind: HeadKind = "skip"
 ) -> Array:
-    """z - f over time from the start of Theorem 4, by integrating its flow: (times,).  Raises InvalidSize."""
+    """Return z - f over time from the start of Theorem 4, by integrating its flow: (times,).
+
+    Raises InvalidSize.
+    """
     check_sizes(d, n, sigma, len(scales))
     rows, rho = _rows(d, len(scales), kind), float(signal_share(d, n, sigma))
 
@@ -138,13 +146,13 @@ def balanced_path(
 
 
 def _gain(d: int, k: Sequence[float] | Array, kind: HeadKind) -> float:
-    """g = tr C in balance."""
+    """Return g = tr C in balance."""
     squares = float(np.square(k).sum())
     return (d * squares) ** 0.5 if kind == "skip" else squares
 
 
 def _rows(d: int, rank: int, kind: HeadKind) -> int:
-    """m, of what a head reads of y."""
+    """Return m, the number of rows of y that a head reads."""
     rows = d if kind == "skip" else d - rank
     if not 1 <= rank <= d or rows < 1:
         raise InvalidSize(f"a {kind} head of d = {d} has no signal at rank {rank}")

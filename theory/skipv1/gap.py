@@ -94,7 +94,10 @@ class Gaps:
 
 
 def gaps(zero: Any, *, mha: Any, skipv1: Any, best_mha: Any, best_skipv1: Any) -> Gaps:
-    """From the loss of predicting zero and what both explain, at one rank and at their best ones."""
+    """Return the theorem's numbers from the loss of predicting zero and from what both models explain.
+
+    mha and skipv1 are at one rank, best_mha and best_skipv1 at their best ranks.
+    """
     return Gaps(zero - mha, zero - skipv1, skipv1 - mha, best_skipv1 - mha, best_skipv1 - best_mha)
 
 
@@ -117,24 +120,27 @@ class LossGap(Gaps):
 
 
 def mha_explained(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """rho a (d - a): by how much the best two-layer MHA beats predicting zero."""
+    """Return rho a (d - a), by which the best two-layer MHA beats predicting zero."""
     check_sizes(d, n, sigma, rank)
     return signal_share(d, n, sigma) * rank * (d - rank)
 
 
 def skipv1_explained(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """rho a d: by how much the best SkipV1Former beats predicting zero."""
+    """Return rho a d, by which the best SkipV1Former beats predicting zero."""
     check_sizes(d, n, sigma, rank)
     return signal_share(d, n, sigma) * rank * d
 
 
 def best_mha_rank(d: int) -> int:
-    """The rank at which MHA explains most: floor(d / 2)."""
+    """Return floor(d / 2), the rank at which MHA explains most."""
     return d // 2
 
 
 def loss_gap(d: int, n: int, sigma: Number, rank: int) -> LossGap:
-    """The theorem's five numbers and rho, exact if sigma is a Fraction.  Raises InvalidSize for impossible sizes."""
+    """Return the theorem's five numbers and rho, exact if sigma is a Fraction.
+
+    Raises InvalidSize for impossible sizes.
+    """
     numbers = gaps(
         zero_loss(d, n, sigma),
         mha=mha_explained(d, n, sigma, rank),
@@ -150,7 +156,7 @@ FEWEST_SAMPLES = 8
 
 
 def paper_bound(d: int, n: int, sigma: float, rank: int, *, samples: int | None = None) -> Estimate:
-    """The paper's own lower bound on the gap between MHA at `rank` and SkipV1Former's optimum.
+    """Return the paper's own lower bound on the gap between MHA at `rank` and SkipV1Former's optimum.
 
     lambda^2 E sum_{i > a} sigma_i(S_yx)^2, from the last step of appendix A.1; at a = d, where B is empty and the paper
     argues separately, lambda^2 E ||S_yx||^2.  Compare it with `gap_to_optimum` and with no other gap.
@@ -185,7 +191,10 @@ def paper_bound(d: int, n: int, sigma: float, rank: int, *, samples: int | None 
 
 @lru_cache(maxsize=8)
 def _sampled_spectra(d: int, n: int, sigma: float, samples: int) -> NDArray[float64]:
-    """`_squared_singular_values` of the first draws from a fixed generator, the same for every rank: (samples, d)."""
+    """Return `_squared_singular_values` of the first draws from a fixed generator: (samples, d).
+
+    The draws are the same for every rank.
+    """
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -195,7 +204,7 @@ def _sampled_spectra(d: int, n: int, sigma: float, samples: int) -> NDArray[floa
 
 
 def _squared_singular_values(d: int, n: int, sigma: float, rng: Generator) -> NDArray[float64]:
-    """Ascending squared singular values of lambda S_yx for one prompt, at a cost that does not grow with n.
+    """Return ascending squared singular values of lambda S_yx for one prompt, at a cost that does not grow with n.
 
     X = L Q with Q's rows orthonormal, so S_yx = (W* L + sigma noise Q^T) L^T, and noise Q^T is again standard normal.
     For n > d the entries of L are independent (Bartlett): normal below the diagonal, chi with n - i degrees on it.

@@ -1,5 +1,7 @@
-"""Explicit weights for the theorem of `theory.skipv1.gap`: what attains SkipV1Former's minimum, what approaches MHA's
-infimum, and why the latter is never reached.  Steps (5), (6) and (7) of the proof, as arrays."""
+"""Explicit weights for the theorem of `theory.skipv1.gap`: steps (5), (6) and (7) of the proof, as arrays.
+
+Some attain SkipV1Former's minimum, others approach MHA's infimum, and a witness shows why that is never reached.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from theory.toy.population import Weights
 
 
 def skipv1_weights(d: int, n: int, sigma: Number, rank: int) -> Weights:
-    """Weights of the heads `theory.plans.heads.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
+    """Return weights of the heads `theory.plans.heads.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
     check_sizes(d, n, sigma, rank)
     step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     keep = eye[:rank]
@@ -25,7 +27,7 @@ def skipv1_weights(d: int, n: int, sigma: Number, rank: int) -> Weights:
 
 
 def mha_weights(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Weights:
-    """Weights of the heads `theory.plans.heads.MHA` whose loss is inf L_mha(rank) + `mha_excess`.  Step (6).
+    """Return weights of the heads `theory.plans.heads.MHA` whose loss is inf L_mha(rank) + `mha_excess`.  Step (6).
 
     beta is the size of B.  The second head is switched off: one is enough.
     """
@@ -41,14 +43,14 @@ def mha_weights(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Weigh
 
 
 def mha_excess(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Number:
-    """rho lambda a (d-a) / beta^2: how far `mha_weights` stays above the infimum."""
+    """Return rho lambda a (d-a) / beta^2, by which `mha_weights` stays above the infimum."""
     check_sizes(d, n, sigma, rank)
     rho = signal_share(d, n, sigma)
     return rho * (rho / n) * rank * (d - rank) / beta**2
 
 
 def unattained_witness(a: Array) -> Array:
-    """A symmetric S with S_11 = 0, A S A^T = 0 and S_12 != 0, for any A (rank x d) with 0 < rank < d.  Step (7).
+    """Return a symmetric S with S_11 = 0, A S A^T = 0 and S_12 != 0, for any A with 0 < rank < d.  Step (7).
 
     Shapes: a (rank, d) -> (d, d).  Raises InvalidSize if there is nothing to the right of, or in, A's square block.
     """

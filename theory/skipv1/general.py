@@ -1,7 +1,7 @@
-"""The loss gap of SkipV1Former for any covariance of the inputs and any separable prior: the theorem of
-`theory.skipv1.gap` beyond isotropy, at W0 = 0.
+"""The loss gap of SkipV1Former for any covariance of the inputs and any separable prior, at W0 = 0.
 
-Setting.  That of `theory.skipv1.gap`, but x ~ N(0, Sigma) and W* ~ N(0, .) with Cov(W*_ij, W*_kl) = Psi_ik Gamma_jl.
+Setting.  The theorem of `theory.skipv1.gap` is extended beyond isotropy: x ~ N(0, Sigma) and W* ~ N(0, .) with
+Cov(W*_ij, W*_kl) = Psi_ik Gamma_jl.  All else is as there.
 The loss is E ||y_{n+1} - P x_{n+1}||^2 = E ||(P - W*) Sigma^{1/2}||^2 + d sigma^2, and L_0 = tr(Psi) t + d sigma^2
 that of predicting zero.  Let G = Sigma^{1/2} Gamma Sigma^{1/2}; psi_1 >= psi_2 >= ... and g_1 >= g_2 >= ... the
 eigenvalues of Psi and G; t = tr G; and, for the mode (i, j) of W*, that is output direction i and input direction j,
@@ -80,9 +80,10 @@ from theory.skipv1.gap import Gaps, gaps
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """psi and g, decreasing, with their eigenvectors as columns (of Psi, and of G in whitened inputs); all float64.
+    """The eigenvalues psi and g, decreasing, with eigenvectors as columns (of Psi, and of G in whitened inputs).
 
-    whiten is Sigma^{-1/2}, on the range of Sigma; multipliers m_ij and explained f_ij, both (d, d), outputs first.
+    All are float64.  whiten is Sigma^{-1/2}, on the range of Sigma; multipliers m_ij and explained f_ij, both (d, d),
+    outputs first.
     """
 
     psi: Array
@@ -95,7 +96,7 @@ class Modes:
 
 
 def modes(moments: PromptMoments) -> Modes:
-    """The modes of a task.  Raises BadInput unless W0 = 0 and x is normal."""
+    """Return the modes of a task.  Raises BadInput unless W0 = 0 and x is normal."""
     if moments.w0.any():
         raise BadInput("the general theorem is about W0 = 0")
     if moments.kurtosis is not None:
@@ -118,26 +119,32 @@ def modes(moments: PromptMoments) -> Modes:
 
 
 def _decreasing(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues, those below rounding as zero, and eigenvectors of a positive semidefinite matrix."""
+    """Return the eigenvalues, those below rounding as zero, and eigenvectors of a positive semidefinite matrix."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     least = len(values) * np.finfo(np.float64).eps * values[-1]
     return np.where(values > least, values, 0.0)[::-1], vectors[:, ::-1]
 
 
 def general_mha_explained(moments: PromptMoments, rank: int) -> float:
-    """By how much the best two-layer MHA beats predicting zero.  Raises InvalidSize, and as `modes`."""
+    """Return how much loss the best two-layer MHA saves against predicting zero.
+
+    Raises InvalidSize, and as `modes`.
+    """
     check_sizes(moments.d, moments.n, moments.sigma, rank)
     return _of_mha(modes(moments), rank)
 
 
 def general_skipv1_explained(moments: PromptMoments, rank: int) -> float:
-    """By how much SkipV1Former with enough heads beats predicting zero.  Raises InvalidSize, and as `modes`."""
+    """Return how much loss SkipV1Former with enough heads saves against predicting zero.
+
+    Raises InvalidSize, and as `modes`.
+    """
     check_sizes(moments.d, moments.n, moments.sigma, rank)
     return _of_skipv1(modes(moments), rank)
 
 
 def general_loss_gap(moments: PromptMoments, rank: int) -> Gaps:
-    """The theorem's five numbers.  Raises InvalidSize for impossible ranks, and as `modes`."""
+    """Return the theorem's five numbers.  Raises InvalidSize for impossible ranks, and as `modes`."""
     check_sizes(moments.d, moments.n, moments.sigma, rank)
     of, d = modes(moments), moments.d
     return gaps(
@@ -158,13 +165,16 @@ def _of_skipv1(of: Modes, rank: int) -> float:
 
 
 def skip_heads_needed(moments: PromptMoments, rank: int) -> int:
-    """r_skip: the number of skip heads that approach the infimum (eigenvalues equal to rounding count as equal)."""
+    """Return r_skip, the number of skip heads that approach the infimum.
+
+    Eigenvalues that are equal to rounding count as equal.
+    """
     check_sizes(moments.d, moments.n, moments.sigma, rank)
     return _products(modes(moments), moments.d, rank, noise=bool(moments.sigma))
 
 
 def mha_heads_needed(moments: PromptMoments, rank: int) -> int:
-    """r_mha: the number of ordinary heads that approach the infimum of MHA."""
+    """Return r_mha, the number of ordinary heads that approach the infimum of MHA."""
     check_sizes(moments.d, moments.n, moments.sigma, rank)
     return _products(modes(moments), moments.d - rank, rank, noise=bool(moments.sigma))
 
@@ -175,7 +185,7 @@ def _products(of: Modes, outputs: int, inputs: int, *, noise: bool) -> int:
 
 
 def _distinct(values: Array) -> int:
-    """How many different positive numbers there are among decreasing ones, to rounding."""
+    """Return how many different positive numbers there are among decreasing ones, to rounding."""
     positive = values[values > 0]
     if not positive.size:
         return 0

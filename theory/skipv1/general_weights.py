@@ -1,4 +1,4 @@
-"""Explicit weights for the theorem of `theory.skipv1.general`, step (8): what attains or approaches its infima.
+"""Explicit weights that attain or approach the infima of `theory.skipv1.general`, step (8).
 
 All come with the heads that they are weights of, r of a kind.  Every head h realises one product w_i k_j of the sum
 sum_h w^h_i k^h_j = m_ij, the multipliers by which the modes of S_yx are shrunk.
@@ -16,7 +16,7 @@ from theory.toy.population import Weights
 
 
 def general_skipv1_weights(moments: PromptMoments, rank: int) -> tuple[Heads, Weights]:
-    """Ordinary and skip heads, r_skip of each, whose loss is min L_skipv1(rank).
+    """Return ordinary and skip heads, r_skip of each, with weights whose loss is min L_skipv1(rank).
 
     Raises BadInput where A's square block cannot be made regular (see the theorem), InvalidSize, and as `modes`.
     """
@@ -44,7 +44,7 @@ def general_skipv1_weights(moments: PromptMoments, rank: int) -> tuple[Heads, We
 
 
 def general_skip_head_weights(moments: PromptMoments, rank: int, beta: float) -> tuple[Heads, Weights]:
-    """r_skip skip heads alone, whose loss exceeds inf L_skipv1(rank) by something of the order 1 / beta^2.
+    """Return r_skip skip heads alone, with weights whose loss exceeds inf L_skipv1(rank) by the order of 1 / beta^2.
 
     Raises InvalidSize, and as `modes`.
     """
@@ -60,7 +60,7 @@ def general_skip_head_weights(moments: PromptMoments, rank: int, beta: float) ->
 
 
 def general_mha_weights(moments: PromptMoments, rank: int, beta: float) -> tuple[Heads, Weights]:
-    """r_mha ordinary heads, whose loss exceeds inf L_mha(rank) by something of the order 1 / beta^2.
+    """Return r_mha ordinary heads, with weights whose loss exceeds inf L_mha(rank) by the order of 1 / beta^2.
 
     Raises InvalidSize, and as `modes`.
     """
@@ -78,7 +78,7 @@ def general_mha_weights(moments: PromptMoments, rank: int, beta: float) -> tuple
 
 
 def _factors(of: Modes, outputs: int, inputs: int, count: int) -> tuple[Array, Array]:
-    """W^h = U diag(w^h) U^T (count, d, d) and k^h (count, inputs) with sum_h w^h_i k^h_j = m_ij."""
+    """Return W^h = U diag(w^h) U^T (count, d, d) and k^h (count, inputs) with sum_h w^h_i k^h_j = m_ij."""
     left, values, right = np.linalg.svd(of.multipliers[:outputs, :inputs])
     size = min(count, len(values))
     shrink, scales = np.zeros((count, inputs)), np.zeros((count, outputs))
@@ -89,5 +89,5 @@ def _factors(of: Modes, outputs: int, inputs: int, count: int) -> tuple[Array, A
 
 
 def _on_top(shrink: Array, d: int) -> Array:
-    """(diag(k) ; 0) for every head: (count, a) -> (count, d, a)."""
+    """Return (diag(k) ; 0) for every head: (count, a) -> (count, d, a)."""
     return np.eye(d)[:, : shrink.shape[1]] * shrink[:, None, :]

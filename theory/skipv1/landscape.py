@@ -1,4 +1,4 @@
-"""Which heights training can stop at: the critical points of the loss at W0 = 0, and which of them are traps.
+"""Losses at which training can stop: the critical points of the loss at W0 = 0, and which of them are traps.
 
 Setting and notation of `theory.skipv1.gap`; z = d^2 + d sigma^2 is the loss of predicting zero and v = n/lambda the
 variance of an entry of S_yx.  A head's *signal* is what it sees of S_yx.  A skip head sees W S_yx A^T K A, K being the
@@ -40,7 +40,7 @@ Proof.
     makes a local minimum, and E' = p q^T with q orthogonal to the rows of A_1, which exists as k < a <= d, gives the
     second derivative 2 H(p).  Neither is global: there are weights with k + 1.
     *K symmetric.*  N_11 = s I on the row space makes K_11 = s (A_1 A_1^T)^{-1}, so that, with v |C|^2 s = n tr C,
-    H = -2 n tr C (K_22 - K_21 K_11^{-1} K_12): a Schur complement, whose positive directions are those of K less the
+    H = -2 n tr C (K_22 - K_21 K_11^{-1} K_12): a Schur complement, whose positive directions are those of K minus the
     k of K_11 (Haynsworth).
 (c) A != 0 and N = 0: the derivative in K says tr W = 0, and dW = g I, dK = e I give -2 n d g e |A|^2 + O(e^2).  A != 0
     and W = 0: likewise with O(g^2) in place of O(e^2), as tr N = 0.  A = 0: f - z = -2 n tr W tr(A^T K A) + O(A^4).
@@ -84,7 +84,7 @@ from theory.toy.population import Weights
 
 
 def plateau(d: int, n: int, sigma: Number, rows: int, columns: int) -> Any:
-    """z - rho j k, in squared units of y summed over its d entries: Theorem 1 (a).  Exact if sigma is a Fraction.
+    """Return z - rho j k, in squared units of y summed over its d entries: Theorem 1 (a); exact for a Fraction sigma.
 
     rows     j: d for a skip head, rank B for an ordinary one
     columns  k: the rank of A
@@ -95,14 +95,14 @@ def plateau(d: int, n: int, sigma: Number, rows: int, columns: int) -> Any:
 
 
 def signal_loss(d: int, n: int, sigma: Any, c: Array, k: Array, a: Array) -> Any:
-    """f, for C (d, d), K (a, a) and A (a, d)."""
+    """Return f, for C (d, d), K (a, a) and A (a, d)."""
     form = a.T @ k @ a
     squares = (c * c).sum() * (form * form).sum()
     return zero_loss(d, n, sigma) - 2 * n * c.trace() * form.trace() + signal_variance(d, n, sigma) * squares
 
 
 def lost_directions(d: int, n: int, sigma: float, c: Array, k: Array, a: Array) -> Array:
-    """H on the left kernel of A, in an orthonormal basis of it: (a - rank A, a - rank A), in float64.
+    """Return H on the left kernel of A, in an orthonormal basis of it: (a - rank A, a - rank A), in float64.
 
     C, K and A as in `signal_loss`, at a critical point with tr C > 0: Theorem 1 (b).
     """
@@ -115,7 +115,7 @@ def lost_directions(d: int, n: int, sigma: float, c: Array, k: Array, a: Array) 
 
 
 def trap_weights(d: int, n: int, sigma: Number, rank: int, reached: int, lost: Number = -1) -> Weights:
-    """Weights of `theory.plans.heads.SKIPV1` with the loss z - rho d k, k = `reached` < rank, which is critical.
+    """Return weights of `theory.plans.heads.SKIPV1` with the loss z - rho d k, k = `reached` < rank, which is critical.
 
     A and B are zero beyond the first k rows of A, and there the skip head's K is `lost` times the identity: a local
     minimum for lost < 0, by Theorem 2.  At lost = 1 it is a strict saddle: dA = e p q^T, p one of the lost rows and q

@@ -1,4 +1,4 @@
-"""The loss gap of SkipV1Former for inputs, priors and noise that are not normal: what of `theory.skipv1.gap` survives.
+"""The loss gap of SkipV1Former for inputs, priors and noise that are not normal.
 
 Setting.  That of `theory.skipv1.gap` at W0 = 0, with any law of x such that E x x^T = I and C = E[|x|^2 x x^T] is
 finite; W* and the noise are independent of x, their joint law is that of (-W*, -noise), and their entries are
@@ -78,7 +78,7 @@ from theory.toy.population import Weights
 
 
 def fourth_moments(kurtosis: Sequence[Number]) -> tuple[Any, ...]:
-    """c_j = d + 2 + kappa_j: the eigenvalues of E[|x|^2 x x^T] for independent entries.
+    """Return c_j = d + 2 + kappa_j, the eigenvalues of E[|x|^2 x x^T] for independent entries.
 
     Raises BadInput below -2, and for what is not finite.
     """
@@ -88,7 +88,7 @@ def fourth_moments(kurtosis: Sequence[Number]) -> tuple[Any, ...]:
 
 
 def signal_shares(fourth: Sequence[Number], n: int, sigma: Number) -> tuple[Any, ...]:
-    """rho_j = n / (n - 1 + c_j + sigma^2), in the order of the c_j = fourth: what is explained of an entry of W*.
+    """Return rho_j = n / (n - 1 + c_j + sigma^2), the explained share of an entry of W*, in the order of c_j = fourth.
 
     Raises InvalidSize, and BadInput where no x with E x x^T = I has such moments.
     """
@@ -100,13 +100,19 @@ def signal_shares(fourth: Sequence[Number], n: int, sigma: Number) -> tuple[Any,
 
 
 def non_gaussian_mha_explained(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Any:
-    """(d - a) sum_{j <= a} rho_j: by how much the best two-layer MHA beats predicting zero.  Raises as the above."""
+    """Return (d - a) sum_{j <= a} rho_j, by which the best two-layer MHA beats predicting zero.
+
+    Raises as `signal_shares`.
+    """
     check_sizes(len(fourth), n, sigma, rank)
     return (len(fourth) - rank) * _sum_of_largest(signal_shares(fourth, n, sigma), rank)
 
 
 def non_gaussian_skipv1_explained(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Any:
-    """d sum_{j <= a} rho_j: by how much the best SkipV1Former beats predicting zero.  Raises as the above."""
+    """Return d sum_{j <= a} rho_j, by which the best SkipV1Former beats predicting zero.
+
+    Raises as `signal_shares`.
+    """
     check_sizes(len(fourth), n, sigma, rank)
     return len(fourth) * _sum_of_largest(signal_shares(fourth, n, sigma), rank)
 
@@ -116,13 +122,16 @@ def _sum_of_largest(shares: Sequence[Any], rank: int) -> Any:
 
 
 def largest_explained(d: int, n: int, sigma: Number) -> Any:
-    """d^2 n / (n + d - 1 + sigma^2): the most that SkipV1Former explains, over all laws of x; for |x|^2 = d it does."""
+    """Return d^2 n / (n + d - 1 + sigma^2), the most that SkipV1Former explains over all laws of x.
+
+    It is attained for |x|^2 = d.
+    """
     check_sizes(d, n, sigma)
     return d**2 * (n / (n + d - 1 + sigma**2))
 
 
 def non_gaussian_loss_gap(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Gaps:
-    """The theorem's five numbers, exact if sigma and the moments are.  Raises as the above."""
+    """Return the theorem's five numbers, exact if sigma and the moments are.  Raises as `signal_shares`."""
     d = len(fourth)
     return gaps(
         zero_loss(d, n, sigma),
@@ -134,10 +143,10 @@ def non_gaussian_loss_gap(fourth: Sequence[Number], n: int, sigma: Number, rank:
 
 
 def non_gaussian_skipv1_weights(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int) -> Weights:
-    """Weights of the heads `theory.plans.heads.SKIPV1` that attain min L_skipv1(rank), entries independent.  Step (5).
+    """Return weights of the heads `theory.plans.heads.SKIPV1` that attain min L_skipv1(rank).  Step (5).
 
-    A reads the first entries of x: at a rank between 0 and d they must be those of least kurtosis.  Raises BadInput if
-    they are not, and as `signal_shares`.
+    Entries of x are independent.  A reads the first ones: at a rank between 0 and d they must be those of least
+    kurtosis.  Raises BadInput if they are not, and as `signal_shares`.
     """
     steps, eye = _steps(kurtosis, n, sigma, rank)
     keep, key = eye[:rank], eye[:, :rank] * steps
@@ -146,9 +155,9 @@ def non_gaussian_skipv1_weights(kurtosis: Sequence[Number], n: int, sigma: Numbe
 
 
 def non_gaussian_mha_weights(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int, beta: Number) -> Weights:
-    """One ordinary head with loss inf L_mha(rank) + `non_gaussian_mha_excess`, beta being the size of B.  Step (6).
+    """Return one ordinary head with loss inf L_mha(rank) + `non_gaussian_mha_excess`, beta being the size of B.
 
-    Raises as `non_gaussian_skipv1_weights`.
+    Step (6).  Raises as `non_gaussian_skipv1_weights`.
     """
     steps, eye = _steps(kurtosis, n, sigma, rank)
     lower = eye[:, rank:] @ eye[rank:]
@@ -156,15 +165,18 @@ def non_gaussian_mha_weights(kurtosis: Sequence[Number], n: int, sigma: Number, 
 
 
 def non_gaussian_mha_excess(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int, beta: Number) -> Any:
-    """n (d - a) sum_{j <= a} (rho_j / n)^2 / beta^2: how far `non_gaussian_mha_weights` stays above the infimum."""
+    """Return n (d - a) sum_{j <= a} (rho_j / n)^2 / beta^2.
+
+    By this much `non_gaussian_mha_weights` stays above the infimum.
+    """
     steps, eye = _steps(kurtosis, n, sigma, rank)
     return n * (len(eye) - rank) * (steps**2).sum() / beta**2
 
 
 def signs_mha_weights(d: int, n: int, sigma: Number) -> Weights:
-    """d - 1 ordinary heads that attain MHA's infimum at rank d - 1 >= 2 where the entries of x are signs.  Step (7).
+    """Return d - 1 ordinary heads that attain MHA's infimum at rank d - 1 >= 2 where the entries of x are signs.
 
-    Head i reads row i of G, and its column l adds to entry l of B S_yx A^T.  Raises InvalidSize for d < 3.
+    Step (7).  Head i reads row i of G, and its column l adds to entry l of B S_yx A^T.  Raises InvalidSize for d < 3.
     """
     check_sizes(d, n, sigma)
     if d < 3:
@@ -188,7 +200,7 @@ def signs_mha_weights(d: int, n: int, sigma: Number) -> Weights:
 
 
 def _steps(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int) -> tuple[Array, Array]:
-    """rho_j / n of the first entries (rank,), and the identity (d, d) in the same numbers."""
+    """Return rho_j / n of the first entries (rank,), and the identity (d, d) in the same numbers."""
     d = len(kurtosis)
     check_sizes(d, n, sigma, rank)
     if 0 < rank < d and max(kurtosis[:rank]) > min(kurtosis[rank:]):

@@ -1,8 +1,8 @@
-"""SkipV1Former against any architecture: its gap with softmax heads, to whatever model sees squeezed tokens alone.
+"""SkipV1Former with softmax heads against any model that sees compressed tokens alone: a lower bound on the gap.
 
 Setting of `theory.skipv1.gap` at W0 = 0: Assumption 1 has made the tokens TF_1(E), x_t and u_t = (A x_t ; B y_t), and
 of the query (A q ; 0), q = x_{n+1}.  A *compressed model* is any function of these 2n + 1 tokens, random ones included:
-layers of any number and kind.  A *softmax head* of the second layer is Eqn. (2) or (3) with a softmax in the place of
+layers of any number and kind.  A *softmax head* of the second layer is Eqn. (2) or (3) with a softmax in place of
 linear scores, over the 2n context tokens (the paper's P hides the query): with keys k_j in TF_1(E), and values v_j in
 TF_1(E) (ordinary) or E (skip), it adds W sum_j softmax_j(k_j^T K A q) v_j to the prediction.
 
@@ -86,7 +86,7 @@ FOUR: Heads = (ORDINARY, ORDINARY, SKIP, SKIP)
 
 
 def softmax_weights(d: int, n: int, rank: int, heads: Heads, logit_scale: float, step: float) -> Weights:
-    """The weights of step (ii) for the heads TWO, FOUR or, at rank d, THREE; step: c.
+    """Return the weights of step (ii) for the heads TWO, FOUR or, at rank d, THREE; step: c.
 
     Raises InvalidSize, and BadInput for other heads.
     """
@@ -112,16 +112,17 @@ def softmax_weights(d: int, n: int, rank: int, heads: Heads, logit_scale: float,
 
 
 def small_logits_gain(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """What is explained beyond rho a d, over eps^2, as eps -> 0: 4 (a + 2) rho a d / (n (n + d + 1 + sigma^2)), (iv).
+    """Return what is explained beyond rho a d, over eps^2, as eps -> 0; (iv).
 
-    With two skip heads and the best step.  Exact if sigma is a Fraction.  Raises InvalidSize.
+    It is 4 (a + 2) rho a d / (n (n + d + 1 + sigma^2)), with two skip heads and the best step.  Exact if sigma is a
+    Fraction.  Raises InvalidSize.
     """
     explained = skipv1_explained(d, n, sigma, rank)
     return explained * 4 * (rank + 2) / (n * (n + d + 1 + sigma**2))
 
 
 def gap_at_rank(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """rho a d - a (d - a) n/M: by how much SkipV1Former is ahead of all compressed models of its rank, at the least.
+    """Return rho a d - a (d - a) n/M, a lower bound on SkipV1Former's lead over all compressed models of its rank.
 
     Not positive where prompts are short and ranks low.  Exact if sigma is a Fraction.  Raises InvalidSize.
     """
@@ -129,13 +130,13 @@ def gap_at_rank(d: int, n: int, sigma: Number, rank: int) -> Any:
 
 
 def gap_of_optima(d: int, n: int, sigma: Number) -> Any:
-    """rho d^2 - floor(d^2/4) n/M > 0: likewise, both at their best ranks."""
+    """Return rho d^2 - floor(d^2/4) n/M > 0, the lower bound on the lead if both are at their best ranks."""
     best = any_model_floor(d, n, sigma, best_mha_rank(d))
     return best - zero_loss(d, n, sigma) + skipv1_explained(d, n, sigma, d)
 
 
 def own_token_share(d: int, n: int, sigma: Number) -> Any:
-    """The share of W* that FOUR heads explain for eps -> 0 with the query's own token in the softmax, at rank d.
+    """Return the share of W* that FOUR heads explain for eps -> 0 with the query's own token in the softmax, at rank d.
 
     Exact if sigma is a Fraction.  Raises InvalidSize.
     """

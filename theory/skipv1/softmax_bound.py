@@ -1,4 +1,4 @@
-"""A proved bound on the loss of softmax skip heads at finite logits: exact Gaussian moments of what bounds it.
+"""A proved bound on the loss of softmax skip heads at finite logits, by exact Gaussian moments.
 
 Notation of `theory.skipv1.softmax`: z_t = tau g_t with tau = eps s and s^2 ~ chi^2_a, C = 1 + v the mean of the
 cosh z_t over the n pairs.  For every v >= 0, by Taylor's formula with alternating signs,
@@ -40,7 +40,7 @@ COSH_SQUARED, G_COSH = (0, 0, 0, 2), (1, 0, 0, 1)
 
 
 def certified(d: int, n: int, sigma: Number, rank: int, logit_scale: float) -> Moments:
-    """Signal from below, square and even from above: what they say is explained is explained, at the least.
+    """Return moments that prove a lower bound on what is explained: signal from below, square and even from above.
 
     With all rounding on the safe side.  Raises InvalidSize, and BadInput for rank 0 or logits outside of (0, 1/4).
     """
@@ -50,7 +50,10 @@ def certified(d: int, n: int, sigma: Number, rank: int, logit_scale: float) -> M
     noise = float(sigma) ** 2
 
     def mean(terms: Sequence[Term], orders: Sequence[int], side: int) -> float:
-        """eps^-2 E[prod of sums * sum_j orders_j v^j], times s eps for a single sum; side: of the rounding."""
+        """Return eps^-2 E[prod of sums * sum_j orders_j v^j], times s eps for a single sum.
+
+        side: of the rounding.
+        """
         series: Series = defaultdict(Fraction)
         for power, weight in enumerate(orders):
             for key, coefficient in _expectation((*terms, *[V] * power), n).items():
@@ -65,9 +68,10 @@ def certified(d: int, n: int, sigma: Number, rank: int, logit_scale: float) -> M
 
 
 def _over_queries(series: Series, rank: int, eps: float, signal: bool, side: int) -> float:
-    """eps^-2 E of a series over s^2 ~ chi^2_rank, times s eps for the signal; rounding is added on one side.
+    """Return eps^-2 E of a series over s^2 ~ chi^2_rank, times s eps for the signal.
 
-    Of that, the powers of 1 - k eps^2 have most: as many units as their exponent, and more near eps = 1/4.
+    Rounding is added on one side.  The powers of 1 - k eps^2 have most of it: as many units as their exponent, and more
+    near eps = 1/4.
     """
     unit = (16 + rank) * float_info.epsilon / (1 - (eps / LARGEST_LOGITS) ** 2)
     terms = []
@@ -82,7 +86,7 @@ def _over_queries(series: Series, rank: int, eps: float, signal: bool, side: int
 
 @cache
 def _expectation(terms: tuple[Term, ...], n: int) -> Series:
-    """E of the product of the sums, given s."""
+    """Return E of the product of the sums, given s."""
     total: Series = defaultdict(Fraction)
     for partition in _partitions(terms):
         for key, coefficient in reduce(_times, map(_moment, partition)).items():
@@ -91,7 +95,7 @@ def _expectation(terms: tuple[Term, ...], n: int) -> Series:
 
 
 def _partitions(terms: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
-    """Every way of sharing pairs among the sums; sums that share one are multiplied."""
+    """Yield every way of sharing pairs among the sums; sums that share one are multiplied."""
     if not terms:
         yield ()
         return
@@ -105,7 +109,7 @@ def _partitions(terms: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
 
 @cache
 def _moment(term: Term) -> Series:
-    """E g^p sinh^i (cosh - 1)^j cosh^l of one pair."""
+    """Return E g^p sinh^i (cosh - 1)^j cosh^l of one pair."""
     p, i, j, more = term
     half = Fraction(1, 2)
     sinh, less, cosh = {1: half, -1: -half}, {1: half, 0: Fraction(-1), -1: half}, {1: half, -1: half}

@@ -1,4 +1,4 @@
-"""What softmax skip heads explain at finite logits, by quadrature over few pairs and by sampling over many.
+"""The signal that softmax skip heads explain at finite logits, by quadrature over few pairs and sampling over many.
 
 Notation and reduction of `theory.skipv1.softmax`: given the query, |Pi q| = s with s^2 ~ chi^2_a, and g_t ~ N(0, 1) are
 the components of the x_t along it.  Everything is a mean over s and g_1, ..., g_n: d and sigma enter as factors.
@@ -22,9 +22,11 @@ CHUNK = 2**18  # of numbers at a time
 
 @dataclass(frozen=True)
 class Moments:
-    """X, Y and Q of `theory.skipv1.softmax`: of an output entry with step 1, its product with the label (`signal`), its
-    mean square (`square`), and the mean square of what is even in the query, which two skip heads do without
-    (`even`)."""
+    """The moments X, Y and Q of `theory.skipv1.softmax`, for an output entry with step 1.
+
+    `signal` is the mean of its product with the label, `square` its mean square, and `even` the mean square of what is
+    even in the query, which two skip heads do without.
+    """
 
     signal: float
     square: float
@@ -34,16 +36,16 @@ class Moments:
         return self.square + (self.even if heads.count(SKIP) == 1 else 0)
 
     def step(self, heads: Heads) -> float:
-        """The best step c."""
+        """Return the best step c."""
         return self.signal / self.power(heads)
 
     def explained(self, d: int, heads: Heads) -> float:
-        """By how much the best step beats predicting zero, in squared units of y summed over its d entries."""
+        """Return how much the best step beats predicting zero, in squared units of y summed over its d entries."""
         return d * self.signal**2 / self.power(heads)
 
 
 def quadrature(d: int, n: int, sigma: Number, rank: int, logit_scale: float, nodes: int = 40) -> Moments:
-    """By Gauss-Hermite in the g_t and Gauss-Laguerre in s^2, for few pairs.
+    """Return the moments by Gauss-Hermite in the g_t and Gauss-Laguerre in s^2, for few pairs.
 
     Raises InvalidSize for impossible sizes, rank 0, or a grid of more than LARGEST_GRID points.
     """
@@ -63,7 +65,7 @@ def quadrature(d: int, n: int, sigma: Number, rank: int, logit_scale: float, nod
 def sampled(
     d: int, n: int, sigma: Number, rank: int, logit_scale: float, samples: int = 20_000, seed: int = 0
 ) -> Moments:
-    """By sampling s and g, with the moments of linear heads, which are known, as control variates.
+    """Return the moments by sampling s and g, with the known moments of linear heads as control variates.
 
     Raises InvalidSize for impossible sizes, rank 0, or fewer than eight samples.
     """
@@ -85,7 +87,7 @@ def sampled_loss(
     samples: int = 20_000,
     seed: int = 0,
 ) -> Estimate:
-    """The loss at this step, likewise, with its standard error."""
+    """Return the loss at this step, sampled as in `sampled`, with its standard error."""
     softmax, linear = _samples(d, n, sigma, rank, logit_scale, samples, seed)
     noise = float(sigma) ** 2
     power = softmax[:, 1] + softmax[:, 2] * (heads.count(SKIP) == 1)
@@ -104,7 +106,7 @@ def sampled_loss(
 def _samples(
     d: int, n: int, sigma: Number, rank: int, logit_scale: float, samples: int, seed: int
 ) -> tuple[Array, Array]:
-    """`_integrands` of softmax and of linear heads, draw by draw: (samples, 3) each."""
+    """Return `_integrands` of softmax and of linear heads, draw by draw: (samples, 3) each."""
     _check(d, n, sigma, rank, logit_scale)
     at_least("samples", samples, FEWEST_SAMPLES)
     rng = np.random.default_rng([seed, d, n, rank])
@@ -118,7 +120,7 @@ def _samples(
 
 
 def _integrands(d: int, sigma: Number, rank: int, eps: float, g: Array, s: Array | float) -> Array:
-    """What X, Y and Q are the means of: g (..., n), s (...) -> (..., 3)."""
+    """Return the quantities whose means are X, Y and Q: g (..., n), s (...) -> (..., 3)."""
     length = np.asarray(s)[..., None]
     noise, z = float(sigma) ** 2, eps * length * g
     if eps:

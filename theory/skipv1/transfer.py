@@ -1,4 +1,4 @@
-"""Trained on a covariance of x: what the toy's plans explain at every width, and what they do, for tests elsewhere.
+"""Plans trained on a covariance of x: what the toy explains at every width, and its step, for tests elsewhere.
 
 Setting and notation of `theory.skipv1.general`, a prior with Psi = psi I, and `theory.toy.width`: u_t = (A x_t ; B y_t)
 with a + b = m rows.
@@ -29,9 +29,10 @@ from theory.skipv1.general import modes
 
 
 def explained_at_width(moments: PromptMoments, heads: Heads, width: int) -> float | None:
-    """What a plan's toy explains at most of E ||W* Sigma^(1/2)||^2 at this width, in squared units; None: not known.
+    """Return the most that a plan's toy explains of E ||W* Sigma^(1/2)||^2 at this width; None: not known.
 
-    Raises InvalidSize for a width below d, BadInput for a Psi that is no multiple of I, and as `modes`.
+    In squared units of y.  Raises InvalidSize for a width below d, BadInput for a Psi that is no multiple of I, and as
+    `modes`.
     """
     division = best_division(moments, heads, width)
     if division is None:
@@ -41,7 +42,10 @@ def explained_at_width(moments: PromptMoments, heads: Heads, width: int) -> floa
 
 
 def best_division(moments: PromptMoments, heads: Heads, width: int) -> tuple[int, int] | None:
-    """b and a of the theorem: how many outputs and inputs the optimum sees; None: not known.  Raises as the above."""
+    """Return b and a of the theorem: how many outputs and inputs the optimum sees; None: not known.
+
+    Raises as `explained_at_width`.
+    """
     d = moments.d
     at_least("width", width, d)
     if not np.allclose(moments.prior_rows.astype(float), float(moments.prior_rows[0, 0]) * np.eye(d), rtol=1e-12):
@@ -59,7 +63,10 @@ def best_division(moments: PromptMoments, heads: Heads, width: int) -> tuple[int
 
 
 def trained_columns(moments: PromptMoments, inputs: int) -> Array:
-    """M of the theorem, (d, d) in float64, for the `inputs` strongest inputs.  Raises InvalidSize, and as `modes`."""
+    """Return M of the theorem, (d, d) in float64, for the `inputs` strongest inputs.
+
+    Raises InvalidSize, and as `modes`.
+    """
     check_sizes(moments.d, moments.n, moments.sigma, inputs)
     of = modes(moments)
     into = of.whiten @ of.of_inputs[:, :inputs]

@@ -1,4 +1,4 @@
-"""SkipV1Former, its ablations, and the ways of sharing that it compares itself with, as plans."""
+"""SkipV1Former, its ablations, and the ways of sharing to which its paper compares it, as plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from theory.skipv1.paper import PAPER
 
 
 def _own_heads(shape: Shape, ratio: float) -> int:
-    """How many heads a layer keeps; the others, `ratio` of them rounded down, skip."""
+    """Return how many heads a layer keeps; the others, `ratio` of them rounded down, skip."""
     if isinstance(ratio, bool) or not 0 <= ratio <= 1:
         raise ValueError(f"ratio must lie in [0, 1], got {ratio}")
     skipped = int(ratio * shape.heads + 1e-9)
@@ -22,7 +22,7 @@ def _own_heads(shape: Shape, ratio: float) -> int:
 
 @variant(PAPER, "section 3.2", "half of the value heads are layer 1's")
 def skipv1(shape: Shape, ratio: float = 0.5, source: int = 1) -> Plan:
-    """After layer `source`: own heads first, then the source's last heads.  Ratios: section 6.5, Fig. 9a."""
+    """Give layers after `source` their own heads first, then the source's last heads.  Ratios: section 6.5, Fig. 9a."""
     own = _own_heads(shape, ratio)
     if not 1 <= source <= shape.layers:
         raise ValueError(f"source must be one of the {shape.layers} layers, got {source}")
@@ -36,7 +36,7 @@ def skipv2(shape: Shape, ratio: float = 0.5) -> Plan:
 
 @variant(PAPER, "section 6.5, Fig. 9b", "half of the heads are removed after layer 1")
 def skipv0(shape: Shape, ratio: float = 0.5) -> Plan:
-    """Reading of "reusing no values": a head without a value is not there, nor are its queries, keys and output."""
+    """Leave out a head without a value, with its queries, keys and output: our reading of "reusing no values"."""
     own = _own_heads(shape, ratio)
     return plan(shape, values=lambda n, h: NOTHING if n > 1 and h > own else v(n, h))
 
@@ -49,7 +49,7 @@ def skipv1_pooling(shape: Shape) -> Plan:
 
 @variant(PAPER, "appendix C.4, dynamic", "half of the value heads are layer 1's, other ones in every layer")
 def skipv1_dynamic(shape: Shape) -> Plan:
-    """Layer n's skip heads are layer 1's heads n, n + 1, ..., round and round: our reading of one sentence."""
+    """Take layer 1's heads n, n + 1, ..., round and round, as layer n's skip heads: our reading of one sentence."""
     half = _own_heads(shape, 0.5)
     return plan(
         shape, values=lambda n, h: v(1, (h - half + n - 2) % shape.heads + 1) if n > 1 and h > half else v(n, h)
@@ -72,7 +72,10 @@ def skipv1_resformer(shape: Shape) -> Plan:
 
 @variant(PAPER, "appendix C.5", "half of the key and of the value heads are layer 1's")
 def skipkv1(shape: Shape, ratio: float = 0.5) -> Plan:
-    """The same heads for both: our reading of "the first layer's K and V", which are to save half of the cache."""
+    """Share the same heads of keys and values.
+
+    This is our reading of "the first layer's K and V", which are to save half of the cache.
+    """
     own = _own_heads(shape, ratio)
     keys = plan(shape, keys=lambda n, h: k(1, h) if h > own else k(n, h))
     return combine(skipv1(shape, ratio), keys)
@@ -101,7 +104,7 @@ def cla_v(shape: Shape, every: int = 2) -> Plan:
 
 @variant(PAPER, "appendix B.1 (You Only Cache Once)", "the upper half uses the middle layer's keys and values")
 def yoco(shape: Shape) -> Plan:
-    """The sharing only; the paper's YOCO also has efficient attention in its lower half."""
+    """Share as YOCO does; the paper's YOCO also has efficient attention in its lower half."""
     return combine(yoco_k(shape), yoco_v(shape))
 
 

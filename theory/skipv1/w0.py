@@ -66,7 +66,7 @@ tr(Q_B Y) comes from y y^T B^T with the odd companion 2 tr(Q_B W0 Z^T), of which
 rest vanishes if Q_B W0 (I - Pi) = 0.  With Pi on the first a right singular vectors that says: Q_B is orthogonal to the
 left singular vectors a + 1, ..., rank W0, which leaves room for rank B = k as stated.
     Not attained: let sigma > 0, a > 0 and rank W0 > 2a.  All P of SkipV1Former are such that, for some Pi of rank a and
-some Q of rank at most d - a, the rows lie in Pi, the part in Y is M(Y) with M(Y) = 0 where Y Q = 0, and P_odd less
+some Q of rank at most d - a, the rows lie in Pi, the part in Y is M(Y) with M(Y) = 0 where Y Q = 0, and P_odd minus
 M(W0 Z^T + Z W0^T) vanishes where Z Pi = 0.  The set of all such P obeys the floor, and it is closed, since Pi and Q
 range over a compact one; so an infimum equal to the floor would be the loss of one of them.  Then all of the above
 holds with equality: W0 (I - Pi) has rank (rank W0) - a, Q has rank d - a, M(Y) = beta tr(Q Y) W0 Pi with beta != 0 (the
@@ -113,7 +113,7 @@ from theory.prompts.setting import Number, signal_share, zero_loss
 
 
 def constant_share(d: int, n: int, sigma: Number, visible: int) -> Any:
-    """tau_k of Theorem 2: the share of ||W0||^2 that is lost at best, Y being seen through k = `visible` rows.
+    """Return tau_k of Theorem 2, the share of ||W0||^2 that is lost at best if Y is seen through k = `visible` rows.
 
     Exact if sigma is a Fraction.
     """
@@ -122,7 +122,7 @@ def constant_share(d: int, n: int, sigma: Number, visible: int) -> Any:
 
 
 def mha_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
-    """Theorem 2's lower bound on MHA's loss at `rank`, any number of heads.
+    """Return Theorem 2's lower bound on MHA's loss at `rank`, any number of heads.
 
     squares: the d squared singular values of W0.  Raises InvalidSize.
     """
@@ -130,12 +130,15 @@ def mha_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: in
 
 
 def skipv1_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
-    """Theorem 2's lower bound on SkipV1Former's loss at `rank`, any number of heads.  Raises InvalidSize."""
+    """Return Theorem 2's lower bound on SkipV1Former's loss at `rank`, any number of heads.
+
+    Raises InvalidSize.
+    """
     return _floor(d, n, sigma, squares, rank, d, d - rank)
 
 
 def skipv1_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
-    """What Theorem 2 says SkipV1Former attains with enough heads; its floor wherever they are equal.
+    """Return the loss that SkipV1Former attains with enough heads by Theorem 2; its floor wherever they are equal.
 
     squares: the d squared singular values of W0; W0's rank, which counts here, is read off them: see `_rank`.
     """
@@ -143,16 +146,19 @@ def skipv1_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Nu
 
 
 def mha_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
-    """What Theorem 2 says MHA approaches with enough heads around W0 = diag(s_1, ..., s_d), s_1 >= s_2 >= ..."""
+    """Return the loss that MHA approaches with enough heads by Theorem 2.
+
+    W0 = diag(s_1, ..., s_d), s_1 >= s_2 >= ...
+    """
     return _floor(d, n, sigma, squares, rank, d - rank, _visible_rows(d, squares, rank))
 
 
 def mha_compressions(
     d: int, n: int, sigma: float, singular: Sequence[float], rank: int, alpha: float
 ) -> tuple[Array, Array]:
-    """A (rank, d) and B (d - rank, d) at which ordinary heads do so as alpha grows.  Theorem 2, last step.
+    """Return A (rank, d) and B (d - rank, d) at which ordinary heads approach `mha_enough_heads_loss` as alpha grows.
 
-    singular: s_1 >= s_2 >= ..., the diagonal of W0.
+    Theorem 2, last step.  singular: s_1 >= s_2 >= ..., the diagonal of W0.
     """
     check_sizes(d, n, sigma, rank)
     squares, eye = [s**2 for s in singular], np.eye(d)
@@ -165,20 +171,23 @@ def mha_compressions(
 
 
 def two_heads_loss(d: int, n: int, sigma: Number, power: Number) -> Any:
-    """Theorem 3: d sigma^2 + min over mu of E||mu S_yx - W*||^2, from one ordinary and one skip head; power = w^2."""
+    """Return Theorem 3's d sigma^2 + min over mu of E||mu S_yx - W*||^2, from one ordinary and one skip head.
+
+    power: w^2.
+    """
     check_sizes(d, n, sigma)
     signal = d**2 + power
     return d * sigma**2 + signal * (1 - signal * n / (signal * (n + d + 1) + sigma**2 * d**2))
 
 
 def small_power(d: int, n: int, sigma: Number) -> Any:
-    """Theorem 3: below this w^2, SkipV1Former with two heads beats MHA with any number of them."""
+    """Return Theorem 3's w^2 below which SkipV1Former with two heads beats MHA with any number of them."""
     check_sizes(d, n, sigma)
     return n * (d**2 - d**2 // 4) / (d + 1 + sigma**2)
 
 
 def spread(d: int, n: int, sigma: Number) -> Any:
-    """var(s_2 - k s_1) / (2 k n) of Theorem 2."""
+    """Return var(s_2 - k s_1) / (2 k n) of Theorem 2."""
     return d * (n + d + 1) + 2 * d * sigma**2 + sigma**4
 
 
@@ -187,11 +196,11 @@ def _visible_rows(d: int, squares: Sequence[Number], rank: int) -> int:
 
 
 def _rank(squares: Sequence[Number]) -> int:
-    """How many of the squared singular values of W0 are not zero.  Floats count as zero up to d times the largest's
-    rounding.
+    """Return how many of the squared singular values of W0 are not zero.
 
-    That is the error of an eigenvalue of W0 W0^T, and more than that of a singular value squared.  To take so small a
-    singular value for zero moves the infimum by as little, as it is continuous in W0; to count it would not.
+    Floats count as zero up to d times the largest's rounding.  That is the error of an eigenvalue of W0 W0^T, and more
+    than that of a singular value squared.  To take so small a singular value for zero moves the infimum by as little,
+    as it is continuous in W0; to count it would not.
     """
     floats = [type(x) for x in squares if isinstance(x, float | np.floating)]
     rounding = len(squares) * max(np.finfo(kind).eps for kind in floats) * max(squares) if floats else 0

@@ -1,4 +1,4 @@
-"""SkipV1Former's loss gap around W0 = c I: how many heads it takes.  Hurwitz's problem, once more.
+"""SkipV1Former's loss gap around W0 = c I, and the number of heads it needs: Hurwitz's problem again.
 
 Setting and notation of `theory.skipv1.w0`; tau_k is its `constant_share`.  H heads, h >= 1 of them skip heads.  2^k is
 the least power of two from d on, delta = 2n / ((nd + 2)(n(d - 1) + 2)) as in Lemma 1 of `theory.toy.composition`.
@@ -91,14 +91,14 @@ from theory.toy.population import Weights
 
 
 def is_too_few(d: int, heads: int, skips: int) -> bool:
-    """Whether Theorem 7 says that so many heads, `skips` of them skip heads, lose around W0 = c I for large c."""
+    """Return whether, by Theorem 7, `heads` heads with `skips` skip heads lose around W0 = c I for large c."""
     at_least("skips", skips, 0)
     at_least("heads", heads, max(1, skips))
     return 2 * heads - skips < least_products(d)
 
 
 def losing_square(d: int, n: int, sigma: Number) -> Any:
-    """rho d^2 / delta of Theorem 7: with too few heads SkipV1Former loses around c I for every larger c^2.
+    """Return rho d^2 / delta of Theorem 7: with too few heads SkipV1Former loses around c I for every larger c^2.
 
     Exact if sigma is a Fraction.
     """
@@ -107,7 +107,10 @@ def losing_square(d: int, n: int, sigma: Number) -> Any:
 
 
 def mha_weights(d: int, n: int, c: Number) -> Weights:
-    """Weights of `composition_count` ordinary heads whose loss around c I is Theorem 7's.  Exact if c is a Fraction."""
+    """Return weights of `composition_count` ordinary heads whose loss around c I is Theorem 7's.
+
+    Exact if c is a Fraction.
+    """
     check_sizes(d, n, 0)
     left = composition(d)
     eye = np.eye(d, dtype=int)
@@ -115,12 +118,15 @@ def mha_weights(d: int, n: int, c: Number) -> Weights:
 
 
 def sufficient_heads(d: int) -> Heads:
-    """The heads of `skipv1_weights`: ordinary ones and a skip head."""
+    """Return the heads of `skipv1_weights`: ordinary ones and a skip head."""
     return (ORDINARY,) * (composition_count(d) + (not identity_comes_first(d))) + (SKIP,)
 
 
 def skipv1_weights(n: int, sigma: Number, w0: Array) -> Weights:
-    """Weights of `sufficient_heads` at a = d around W0 (d, d) with Theorem 8's loss.  Exact if sigma and W0 are."""
+    """Return weights of `sufficient_heads` at a = d around W0 (d, d) with Theorem 8's loss.
+
+    Exact if sigma and W0 are.
+    """
     d = len(w0)
     check_sizes(d, n, sigma)
     if w0.shape != (d, d):
@@ -135,7 +141,7 @@ def skipv1_weights(n: int, sigma: Number, w0: Array) -> Weights:
 
 
 def three_heads_weights(d: int, n: int, c: Number) -> Weights:
-    """Weights of one ordinary and two skip heads at d = a = 3 or 4 around c I.  Theorem 9.
+    """Return weights of one ordinary and two skip heads at d = a = 3 or 4 around c I.  Theorem 9.
 
     Exact at d = 4 if c is a Fraction.  Raises InvalidSize for other d.
     """
@@ -153,7 +159,7 @@ def three_heads_weights(d: int, n: int, c: Number) -> Weights:
 
 
 def three_heads_gain(d: int, n: int, sigma: Number) -> Any:
-    """How far `three_heads_weights` are below what MHA attains at a = d, as c tends to infinity.
+    """Return how much `three_heads_weights` are below MHA's loss at a = d, as c tends to infinity.
 
     d = 3 or 4, else InvalidSize; exact if sigma is a Fraction.
     """
@@ -164,7 +170,7 @@ def three_heads_gain(d: int, n: int, sigma: Number) -> Any:
 
 
 def _pair_and_two(d: int) -> Array:
-    """Theorem 9's L_1, ..., L_4: (4, d, d)."""
+    """Return Theorem 9's L_1, ..., L_4: (4, d, d)."""
     if _three_or_four(d) == 4:
         return quaternions(4)[[2, 3, 0, 1]]
     units = quaternions(4)  # x -> u x for u = 1, i, j, -k
@@ -179,7 +185,7 @@ def _three_or_four(d: int) -> int:
 
 
 def lead(d: int, n: int, sigma: Number, squares: Sequence[Number]) -> Any:
-    """How far `skipv1_weights` are below MHA's floors, the lowest of all ranks, any number of heads.
+    """Return how much `skipv1_weights` are below the lowest of MHA's floors over all ranks, with any number of heads.
 
     squares: the d squared singular values of W0.  Theorem 8 bounds it from below where it applies.
     """
@@ -187,7 +193,7 @@ def lead(d: int, n: int, sigma: Number, squares: Sequence[Number]) -> Any:
 
 
 def _weights(a: Array, w: Array, k: Array, like: Any) -> Weights:
-    """At a = d; in Fractions if `like` is one, else in float64."""
+    """Return weights at a = d; in Fractions if `like` is one, else in float64."""
     dtype = object if isinstance(like, Fraction) else float
     a, w, k = ((Fraction(1) * x.astype(object)).astype(dtype) for x in (a, w, k))
     return Weights(a=a, b=a[:0], w=w, k=k)

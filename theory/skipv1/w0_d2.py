@@ -60,14 +60,14 @@ ROUNDS = 500  # of the fixed-point iteration for c, which contracts by a factor 
 
 
 def rank_one_loss(n: int, sigma: float, w0: Array, alpha: float) -> float:
-    """The loss of `rank_one_weights`, where they exist: MHA's floor at a = 1 less the gain of step (3)."""
+    """Return the loss of `rank_one_weights`, where they exist: MHA's floor at a = 1 minus the gain of step (3)."""
     check_sizes(2, n, sigma, 1)
     singular = np.linalg.svd(w0, compute_uv=False)
     return float(mha_floor(2, n, sigma, list(singular**2), 1) - (alpha * n) ** 2 / _power(n, sigma, w0, alpha))
 
 
 def rank_one_weights(n: int, sigma: float, w0: Array, alpha: float) -> Weights:
-    """Weights of the heads `theory.plans.heads.SKIPV1` at d = 2, a = 1.  Theorem 6; w0: (2, 2).
+    """Return weights of the heads `theory.plans.heads.SKIPV1` at d = 2, a = 1.  Theorem 6; w0: (2, 2).
 
     They exist for small alpha of one sign or the other; raises BadInput for others.
     """
@@ -107,7 +107,7 @@ def _weights(n: int, sigma: float, w0: Array, alpha: float, beta: float, readout
 
 
 def _power(n: int, sigma: float, w0: Array, alpha: float) -> float:
-    """E (u'^T H)^2, from E[a^T S b c^T S d] = n^2 (a.b)(c.d) + n (a.c)(b.d) + n (a.d)(b.c)."""
+    """Return E (u'^T H)^2, from E[a^T S b c^T S d] = n^2 (a.b)(c.d) + n (a.c)(b.d) + n (a.d)(b.c)."""
     left, (_, s_2), right = np.linalg.svd(w0)
     rest, (v, across) = left[:, 1], right
     of_s = n**2 * rest[0] ** 2 + n * (1 + rest[0] ** 2)

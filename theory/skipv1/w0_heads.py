@@ -94,7 +94,7 @@ EXACT_TURN = Fraction(1) * TURN.astype(object)
 
 @dataclass(frozen=True)
 class LargePrior:
-    """Theorem 4's losses for W0 = c I as c grows, in units of c^2; exact if sigma is a Fraction."""
+    """The losses of Theorem 4 for W0 = c I as c grows, in units of c^2; exact if sigma is a Fraction."""
 
     mha: Number
     skipv1: Number
@@ -102,38 +102,41 @@ class LargePrior:
 
     @property
     def excess(self) -> Number:
-        """By how much SkipV1Former's floor lies above what MHA reaches; positive: SkipV1Former loses for large c."""
+        """The excess of SkipV1Former's floor over MHA's loss; if positive, SkipV1Former loses for large c."""
         return min(self.skipv1, self.small_ranks) - self.mha
 
 
 def large_prior(d: int, n: int, sigma: Number, heads: int = 2, skips: int = 1) -> LargePrior:
-    """Theorem 4's three numbers.  Raises InvalidSize, also where no reader is known for so many heads."""
+    """Return Theorem 4's three numbers.  Raises InvalidSize, also where no reader is known for so many heads."""
     _check(d, n, sigma, heads, skips)
     *small, full = _shares(d, n, sigma, 2 * heads - skips)
     return LargePrior(_reader(d, n, heads).loss(n), full, min(small))
 
 
 def threshold(d: int, n: int, sigma: Number, heads: int = 2, skips: int = 1) -> float | None:
-    """A c beyond which SkipV1Former loses to MHA around W0 = c I, by Theorem 4; None if it gives none."""
+    """Return a c beyond which SkipV1Former loses to MHA around W0 = c I, by Theorem 4; None if it gives none."""
     excess = large_prior(d, n, sigma, heads, skips).excess
     return float(signal_share(d, n, sigma) * d**2 / excess) ** 0.5 if excess > 0 else None
 
 
 def mha_loss_around(d: int, n: int, sigma: Number, c: Number, heads: int = 2) -> Any:
-    """d sigma^2 + d^2 + c^2 l_mha: the loss of `mha_weights_around`."""
+    """Return d sigma^2 + d^2 + c^2 l_mha, the loss of `mha_weights_around`."""
     _check(d, n, sigma, heads, 0)
     return zero_loss(d, n, sigma) + c**2 * _reader(d, n, heads).loss(n)
 
 
 def skipv1_few_heads_floor(d: int, n: int, sigma: Number, c: Number, heads: int = 2, skips: int = 1) -> Any:
-    """No weights of SkipV1Former with so many heads, at any rank, are better around W0 = c I.  Theorem 4, (2), (3)."""
+    """Return a floor of SkipV1Former's loss with this many heads around W0 = c I, at any rank.
+
+    Theorem 4, (2), (3).
+    """
     _check(d, n, sigma, heads, skips)
     rho, shares = signal_share(d, n, sigma), _shares(d, n, sigma, 2 * heads - skips)
     return zero_loss(d, n, sigma) + min(c**2 * share - rho * a * d for a, share in enumerate(shares))
 
 
 def mha_weights_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
-    """Weights of `heads` ordinary heads at a = d whose loss is `mha_loss_around`.  Theorem 4, (1), (5).
+    """Return weights of `heads` ordinary heads at a = d whose loss is `mha_loss_around`.  Theorem 4, (1), (5).
 
     Exact if c is a Fraction.
     """
@@ -145,7 +148,7 @@ def mha_weights_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
 
 
 def d2_loss(n: int, sigma: Number, power: Number, beta: Number) -> Any:
-    """The loss of `d2_weights`: Theorem 5's L, with power = w^2."""
+    """Return Theorem 5's L, the loss of `d2_weights`, with power = w^2."""
     check_sizes(2, n, sigma)
     step, nu = signal_share(2, n, sigma) / n, Fraction(1, 2 * n + 2)
     mu = nu * (1 - 1 / beta**2)
@@ -154,7 +157,7 @@ def d2_loss(n: int, sigma: Number, power: Number, beta: Number) -> Any:
 
 
 def d2_weights(n: int, w0: Array, beta: Number) -> Weights:
-    """Weights of the heads `theory.plans.heads.SKIPV1` at d = a = 2 for any W0 (2, 2).  Theorem 5.
+    """Return weights of the heads `theory.plans.heads.SKIPV1` at d = a = 2 for any W0 (2, 2).  Theorem 5.
 
     Exact if beta and W0 are.
     """
@@ -171,13 +174,13 @@ def d2_weights(n: int, w0: Array, beta: Number) -> Weights:
 
 
 def d2_best_beta(n: int, sigma: float) -> float:
-    """Theorem 5's choice of beta: mu = lambda where nu allows it, else infinitely large."""
+    """Return Theorem 5's choice of beta: mu = lambda where nu allows it, else infinitely large."""
     step, nu = signal_share(2, n, sigma) / n, 1 / (2 * n + 2)
     return (1 - step / nu) ** -0.5 if step < nu else float("inf")
 
 
 def _shares(d: int, n: int, sigma: Number, terms: int) -> list[Any]:
-    """By rank, what share of c^2 SkipV1Former loses at least: Theorem 4, (3) and, for the last, (2)."""
+    """Return, by rank, the share of c^2 that SkipV1Former loses at least: Theorem 4, (3) and, for the last, (2)."""
     small = [d - a + a * constant_share(d, n, sigma, d - a) for a in range(d)]
     return [*small, identity_floor(d, n, terms)]
 
@@ -196,19 +199,19 @@ class _Reader:
     spreads: Array
 
     def loss(self, n: int) -> Fraction:
-        """E ||N P_0 - I||^2."""
+        """Return E ||N P_0 - I||^2."""
         return sum((k / (n + k) for k in self.spreads), Fraction(0))
 
 
 def _of_family(family: Array) -> _Reader:
-    """The family O_1, O_1 U, ..., O_H, O_H U."""
+    """Return the reader of the family O_1, O_1 U, ..., O_H, O_H U."""
     exact = family.astype(object) * Fraction(1)
     first = exact[0::2]
     return _Reader(exact[1], first / len(family), np.swapaxes(first, -1, -2), spreads(family))
 
 
 def _of_groups(d: int, heads: int) -> _Reader:
-    """Two heads for each of heads/2 groups of coordinates."""
+    """Return the reader with two heads for each of heads/2 groups of coordinates."""
     groups, (blocks, over) = heads // 2, divmod(d, 4)
     sizes = [4 * (blocks // groups + (g < blocks % groups)) for g in range(groups)]
     sizes[-1] += over
@@ -224,7 +227,7 @@ def _of_groups(d: int, heads: int) -> _Reader:
 
 
 def _two_heads_at_three() -> _Reader:
-    """Step (5)."""
+    """Return the reader of step (5)."""
     e = np.eye(3, dtype=object) * Fraction(1)
     swap = np.outer(e[2], e[0]), np.outer(e[0], e[2])
     return _Reader(
@@ -236,7 +239,7 @@ def _two_heads_at_three() -> _Reader:
 
 
 def _reader(d: int, n: int, heads: int) -> _Reader:
-    """The best that is known here."""
+    """Return the best known reader."""
     readers = _readers(d, heads)
     if not readers:
         least = 4 * heads - 1 if heads % 2 else 2 * heads

@@ -1,4 +1,4 @@
-"""How many products L S N it takes to read tr(S) I off a matrix S.  Hurwitz's problem: composition of quadratic forms.
+"""The number of products L S N that give tr(S) I for a matrix S: Hurwitz's problem, composition of quadratic forms.
 
 The best linear map of S = sum_{t <= n} x_t x_t^T, x ~ N(0, I_d), for the constant I is tr(S) I / (nd + 2), with error
 d tau, tau = 2 / (nd + 2).  `theory.toy.few_terms` bounds what R < d products lose beside it.  Here: from which R on
@@ -81,36 +81,40 @@ WORDS = {
 
 
 def least_products(d: int) -> int:
-    """2^k of Lemma 1: with fewer products something is lost, however they are chosen."""
+    """Return 2^k of Lemma 1: with fewer products something is lost, however they are chosen."""
     at_least("d", d, 1)
     return 1 << (d - 1).bit_length()
 
 
 def composition_floor(d: int, n: int, products: int) -> Fraction:
-    """A lower bound on E||Phi(S) - I||^2 for sums of `products` products: `identity_floor`, or Lemma 1 if it is more.
+    """Return a lower bound on E||Phi(S) - I||^2 for sums of `products` products.
 
-    Times c^2 it is one for c I.
+    It is the larger of `identity_floor` and Lemma 1.  Times c^2 it is one for c I.
     """
     floor = identity_floor(d, n, products)
     return max(floor, Fraction(2 * d, n * d + 2) + composition_excess(d, n)) if products < least_products(d) else floor
 
 
 def composition_excess(d: int, n: int) -> Fraction:
-    """Lemma 1's delta."""
+    """Return Lemma 1's delta."""
     at_least("d", d, 1)
     at_least("n", n, 1)
     return Fraction(2 * n, (n * d + 2) * (n * (d - 1) + 2))
 
 
 def radon_number(size: int) -> int:
-    """rho(N): how many matrices a Hurwitz-Radon family of size N has."""
+    """Return rho(N), the number of matrices in a Hurwitz-Radon family of size N."""
     at_least("size", size, 1)
     b, c = divmod((size & -size).bit_length() - 1, 4)
     return 8 * b + 2**c
 
 
 def hurwitz_radon(size: int) -> Array:
-    """A Hurwitz-Radon family, I first, as whole numbers: (rho(size), size, size).  Signed permutations.  Lemma 2."""
+    """Return a Hurwitz-Radon family of signed permutations, I first (Lemma 2).
+
+    Returns:
+        Whole numbers, (rho(size), size, size).
+    """
     at_least("size", size, 1)
     two = size & -size
     if two > 8:
@@ -127,14 +131,20 @@ def _word(word: str) -> Array:
 
 
 def composition_count(d: int) -> int:
-    """How many products `composition` has: Lemma 2's bound for the best N."""
+    """Return the number of products in `composition`: Lemma 2's bound for the best N."""
     return _count(d, _best_size(d))
 
 
 def composition(d: int) -> Array:
-    """L_r, as whole numbers (R, d, d), with sum_r L_r S L_r^T = tr(S) I for symmetric S.  Lemma 2.
+    """Return matrices L_r with sum_r L_r S L_r^T = tr(S) I for symmetric S (Lemma 2).
 
-    The first is I where `identity_comes_first`.  Raises InvalidSize where they do not fit into memory.
+    The first is I where `identity_comes_first`.
+
+    Returns:
+        Whole numbers, (R, d, d).
+
+    Raises:
+        InvalidSize: if they do not fit into memory.
     """
     size = _best_size(d)
     check_memory(f"a composition at d = {d}", _count(d, size) * d**2)
@@ -149,12 +159,12 @@ def composition(d: int) -> Array:
 
 
 def identity_comes_first(d: int) -> bool:
-    """Whether one family is enough for `composition`, whose first matrix is I then: for d <= 9."""
+    """Return whether one family suffices for `composition`, so that its first matrix is I: for d <= 9."""
     return radon_number(_best_size(d)) >= d
 
 
 def _first_column_diagonal(family: Array) -> Array:
-    """The family with rows permuted and signs turned, so that the first column of the i-th matrix is e_i.
+    """Permute a family's rows and turn signs, so that the first column of the i-th matrix is e_i.
 
     The first columns of signed permutations with antisymmetric quotients are, up to sign, different unit vectors.
     """

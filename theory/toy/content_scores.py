@@ -1,4 +1,4 @@
-"""What layer 1 gains from scores of contents: the bounds of `theory.toy.positions` and `least_width` do not hold then.
+"""Gains of a layer 1 whose scores see contents: `theory.toy.positions` and `least_width` do not bound these.
 
 Setting of `theory.toy.positions` at d = m = 1 and sigma = 0, so y_s = w x_s, w = W*.  There the scores of layer 1
 depend on positions alone.  Here they depend on contents as well.
@@ -64,7 +64,7 @@ def best_kappa(n: int) -> Fraction:
 
 
 def explained_by_contents(n: int, kappa: Fraction, gamma: Fraction | None = GAMMA) -> Fraction:
-    """Return what one head of layer 2 explains of W*, exactly.
+    """Return the share of W* that one head of layer 2 explains, exactly.
 
     Args:
         n: pairs in the prompt.

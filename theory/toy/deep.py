@@ -1,4 +1,4 @@
-"""What k layers of linear attention with a residual stream compute in context, by value map: polynomials of S_xx.
+"""Polynomials of S_xx that k layers of linear attention with a residual stream compute in context, by value map.
 
 Setting.  The task of `theory.skipv1.gap` at W0 = 0, with nothing compressed: a token is 2d wide and holds (x_t ; y_t)
 side by side, the query (x ; 0), so no layer has to copy.  Every layer reads the stream and adds to it, and all tokens
@@ -9,8 +9,8 @@ With y_t^l the y slot after l layers, layer l adds
     - sum_m B_lm sum_t y_t^{m-1} x_t^T x_i,    m among its sources,
 to token i, where B_lm = - sum_h c w O V, a d x d matrix, collects the heads that take values of layer m with weight w.
 We let every B_lm be any matrix, or, for *scalar weights*, any beta_lm I.  (k heads are enough for that, if all of them
-have the same sources.  For scalar weights one ResFormer head a layer is, whatever its fixed mix, as each layer has a V
-of its own; so are one own and one skip head of SkipV1Former.)
+have the same sources.  For scalar weights one ResFormer head per layer is, whatever its fixed mix, as each layer has a
+V of its own; so are one own and one skip head of SkipV1Former.)
 
 Theorem 1.  After l layers y_t^l = y_t - W_l x_t, and the query's slot holds -W_l x.  For scalar weights
     W_l = S_yx q_l(S_xx),    p_l = 1 - s q_l,    p_0 = 1,    p_l = p_{l-1} - s sum_m beta_lm p_{m-1};
@@ -24,7 +24,7 @@ better than p I with the best p of that degree.
 Theorem 2.  With scalar weights k layers reach, of all p with p(0) = 1,
     own values (MHA, SkipV0; other queries or keys change nothing)      those of degree <= k with real roots only;
     layer 1's alone (SVFormer)                                          1 - eta s: one gradient step, whatever k;
-    values shared by blocks of layers (CLA, YOCO, SVFormer's anchors)   those with real roots only, one a block;
+    values shared by blocks of layers (CLA, YOCO, SVFormer's anchors)   those with real roots only, one per block;
     own ones and layer 1's (ResFormer, SkipV1Former), own ones and
       the layer before's (true cross-layer attention), or all           every polynomial of degree <= k;
     own ones and layer 2's (SkipV2)                                     these, but with a real root if of even degree k;
@@ -92,7 +92,11 @@ class Reach:
 
 
 def residual_polynomial(steps: Steps) -> tuple[Any, ...]:
-    """p_k of theorem 1, coefficients ascending, for scalar weights.  Raises BadInput for a source that is not there."""
+    """Return the coefficients, ascending, of p_k in Theorem 1 for scalar weights.
+
+    Raises:
+        BadInput: for a source that does not exist.
+    """
     polynomials: list[list[Any]] = [[1]]
     for layer, weights in enumerate(steps, 1):
         if not all(1 <= source <= layer for source in weights):
@@ -106,9 +110,14 @@ def residual_polynomial(steps: Steps) -> tuple[Any, ...]:
 
 
 def mixed_weights(residual: Sequence[Number], own: Sequence[Number]) -> list[dict[int, Any]]:
-    """Weights with which own values and layer 1's make p, given the own ones of layers 2 to k, none of them 0.
+    """Return weights with which own values and layer 1's make p, given the own ones of layers 2 to k.
 
-    residual: p's coefficients, ascending, p(0) = 1, at most k + 1 of them.  Raises BadInput.
+    Args:
+        residual: p's coefficients, ascending, with p(0) = 1; at most k + 1 of them.
+        own: The own weights of layers 2 to k, none of them 0.
+
+    Raises:
+        BadInput: for other coefficients or weights.
     """
     layers = len(own) + 1
     if not residual or residual[0] != 1 or len(residual) > layers + 1 or not all(own):
@@ -131,7 +140,7 @@ def mixed_weights(residual: Sequence[Number], own: Sequence[Number]) -> list[dic
 
 
 def value_sources(plan: Plan) -> tuple[frozenset[int], ...]:
-    """For each layer, the layers whose values its heads attend over."""
+    """Return, for each layer, the layers whose values its heads attend over."""
     return tuple(
         frozenset(term.source.layer for head in row for values in head.values for term in values.terms)
         for row in plan.table
@@ -139,7 +148,11 @@ def value_sources(plan: Plan) -> tuple[frozenset[int], ...]:
 
 
 def reach(plan: Plan) -> Reach:
-    """What theorem 2 says of a plan, with heads enough.  Raises NotCovered, saying why, where it does not cover it."""
+    """Return which polynomials a plan reaches by Theorem 2, with heads enough.
+
+    Raises:
+        NotCovered: where the theorem does not cover the plan, with the reason.
+    """
     if plan.dynamic != "no":
         raise NotCovered("the deep toy's values do not depend on the query")
     if not plan.output_projection:
@@ -166,7 +179,7 @@ def _beside(row: Sequence[HeadPlan]) -> frozenset[int]:
 
 
 def _blocks(sources: Sequence[frozenset[int]]) -> Iterator[tuple[int, Sequence[frozenset[int]]]]:
-    """The plan cut wherever no later layer looks back, each block with the number of its first layer."""
+    """Cut the plan wherever no later layer looks back, and yield each block with the number of its first layer."""
     layers = range(1, len(sources) + 1)
     cuts = [m for m in layers if all(min(row) >= m for row in sources[m - 1 :])]
     for first, after in zip(cuts, [*cuts[1:], len(sources) + 1], strict=True):

@@ -56,11 +56,11 @@ class EnoughHeads:
         return float(self.moments.zero_loss)
 
     def value(self, a: Array, b: Array) -> float:
-        """The lowest loss at A: (rank, d) of full rank and B: (d - rank, d), over all that the heads can do."""
+        """Return the lowest loss at A: (rank, d) of full rank and B: (d - rank, d), over all that the heads can do."""
         return self.value_and_gradient(a, b)[0]
 
     def value_and_gradient(self, a: Array, b: Array) -> tuple[float, Array, Array]:
-        """The same, with its gradient in A and B."""
+        """Return `value` and its gradient in A and B."""
         d, rank = self.moments.d, len(a)
         compress = np.concatenate([a @ self._i_x, b @ self._i_y])
         reads = self._reads(compress)
@@ -78,7 +78,11 @@ class EnoughHeads:
     def minimise(
         self, rank: int, *, starts: int = 4, seed: int = 0, after_start: Callable[[int], None] | None = None
     ) -> list[float]:
-        """What `starts` descents in A and B end on, the lowest first.  Raises InvalidSize."""
+        """Return the losses at which `starts` descents in A and B end, the lowest first.
+
+        Raises:
+            InvalidSize: for sizes without meaning, and for fewer than one start.
+        """
         d = self.moments.d
         check_sizes(d, self.moments.n, self.moments.sigma, rank)
         at_least("starts", starts, 1)
@@ -101,7 +105,7 @@ class EnoughHeads:
         return sorted(ends)
 
     def _reads(self, compress: Array) -> Array:
-        """R: all entries of all G's as linear maps of vec(S), (kinds * d^2, 4 d^2)."""
+        """Return R, which gives all entries of all G's as linear maps of vec(S): (kinds * d^2, 4 d^2)."""
         return np.concatenate(
             [
                 (
@@ -113,12 +117,12 @@ class EnoughHeads:
         )
 
     def _sides(self, kind: Head, compress: Array) -> tuple[Array, Array]:
-        """What a kind's values and keys make of (x ; y), on the tokens of y: (d, 2d) each."""
+        """Return a kind's values and keys on the tokens of y, as maps of (x ; y): (d, 2d) each."""
         values = kind.copied * compress + kind.raw * self._i_y
         return values, kind.key_copied * compress + kind.key_raw * self._i_y
 
     def _to_compress(self, by_reads: Array, compress: Array) -> Array:
-        """The derivative in U = diag(A, B), given that in R."""
+        """Return the derivative in U = diag(A, B), given the derivative in R."""
         d = self.moments.d
         total = np.zeros_like(compress)
         for kind, part in zip(self.kinds, by_reads.reshape(len(self.kinds), d, d, 2 * d, 2 * d), strict=True):
@@ -129,7 +133,7 @@ class EnoughHeads:
 
 
 def _start(d: int, rank: int, rng: np.random.Generator, *, aligned: bool) -> Array:
-    """A above B, flat: Gaussian, or with A near 3 (I 0) and B a third of the size."""
+    """Return a start, A above B, flat: Gaussian, or with A near 3 (I 0) and B a third of the size."""
     both = rng.standard_normal((d, d))
     if aligned:
         both[:rank] = 3 * np.eye(d)[:rank] + both[:rank] / 10
@@ -138,7 +142,7 @@ def _start(d: int, rank: int, rng: np.random.Generator, *, aligned: bool) -> Arr
 
 
 def _inverse(gamma: Array) -> Array:
-    """The pseudo-inverse of a covariance, cut off in terms of correlations."""
+    """Return the pseudo-inverse of a covariance, cut off in terms of correlations."""
     size, spectrum, vectors = correlations(gamma)
     large = spectrum > CUT * spectrum[-1]
     half = vectors[:, large] / np.sqrt(spectrum[large]) / size[:, None]

@@ -15,15 +15,15 @@ RATIONAL_TASKS = [(1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2
 
 
 def loss_at_entries(d: int, n: int, sigma: Fraction, entries: Fraction | int) -> Fraction:
-    """d^2 + d sigma^2 - rho entries: the loss where so many entries of W* are explained, in units of rho.
+    """Return d^2 + d sigma^2 - rho entries: the loss where this many entries of W* are explained, in units of rho.
 
-    Written out here, so that the checks do not take it from what they check.
+    The formula is written out here, so that the checks do not take it from the code that they check.
     """
     return d**2 + d * sigma**2 - Fraction(n) / (n + d + 1 + sigma**2) * entries
 
 
 def exact_loss(heads: Heads, d: int, n: int, sigma: Fraction, w0: Any = None) -> PopulationLoss:
-    """The population loss in rational arithmetic."""
+    """Return the population loss in rational arithmetic."""
     zero = np.full((d, d), Fraction(0), dtype=object)
     return PopulationLoss(PromptMoments(d, n, sigma, zero if w0 is None else w0), heads)
 
@@ -34,7 +34,7 @@ def random_weights(rng: np.random.Generator, heads: int, a: int, d: int) -> Weig
 
 
 def prompt_map(w: Weights, heads: Heads) -> Any:
-    """c with P_ij = sum_pq c[i, j, p, q] S_pq, S the 2d x 2d second moment of (x ; y): (d, d, 2d, 2d)."""
+    """Return c with P_ij = sum_pq c[i, j, p, q] S_pq, S the 2d x 2d second moment of (x ; y): (d, d, 2d, 2d)."""
     d = w.a.shape[1]
     eye = np.eye(d, dtype=w.a.dtype)
     i_x, i_y = np.concatenate([eye, 0 * eye], 1), np.concatenate([0 * eye, eye], 1)
@@ -52,13 +52,13 @@ def prompt_map(w: Weights, heads: Heads) -> Any:
 
 
 def odd_map(w: Weights, heads: Heads) -> Any:
-    """T of the proof's step (2): P_odd = T(S_yx), as a (d^2, d^2) matrix on row-major vec."""
+    """Return T of the proof's step (2), P_odd = T(S_yx), as a (d^2, d^2) matrix on row-major vec."""
     c, d = prompt_map(w, heads), w.a.shape[1]
     return (c[:, :, d:, :d] + c[:, :, :d, d:].swapaxes(2, 3)).reshape(d * d, d * d)
 
 
 def rational(polynomial: Any, values: Any) -> Fraction:
-    """A ring element at rational values, given in the order of its first generators."""
+    """Return a ring element at rational values, given in the order of its first generators."""
     total = Fraction(0)
     for exponents, coefficient in polynomial.terms():
         term = Fraction(int(coefficient))

@@ -1,4 +1,4 @@
-"""How near a sum of R products L S N comes to a constant matrix, S being a Wishart matrix.  Rank against trace.
+"""The distance of a sum of R products L S N from a constant matrix, S being a Wishart matrix: rank against trace.
 
 Around W0 != 0 a linear-attention layer has to make the constant W0 out of what it sees, and what it sees is quadratic
 in the tokens.  The best it could make of S = sum_{t <= n} x_t x_t^T, x ~ N(0, I_d), is W0 tr(S) / (nd + 2).  But a few
@@ -71,9 +71,15 @@ from theory.prompts.setting import Number
 
 
 def term_floor(squares: Sequence[Number], n: int, terms: int) -> Any:
-    """Lemma 1: no sum of `terms` products L S N is nearer to W0, in mean square.
+    """Return the floor of Lemma 1: no sum of `terms` products L S N is nearer to W0 in mean square.
 
-    squares: the d squared singular values of W0, in any order.  Exact if they are Fractions.  Zero for W0 = 0.
+    Args:
+        squares: The d squared singular values of W0, in any order.
+        n: Degrees of freedom of S.
+        terms: Products in the sum.
+
+    Returns:
+        The floor, exact for Fractions, and zero for W0 = 0.
     """
     at_least("terms", terms, 0)
     at_least("n", n, 1)
@@ -86,16 +92,23 @@ def term_floor(squares: Sequence[Number], n: int, terms: int) -> Any:
 
 
 def identity_floor(d: int, n: int, terms: int) -> Fraction:
-    """The larger of Lemma 1 and Lemma 3 for W0 = I, a bound for sums of `terms` products; times c^2 for W0 = c I."""
+    """Return the larger of Lemma 1 and Lemma 3 for W0 = I, a bound for sums of `terms` products.
+
+    Times c^2 it is the bound for W0 = c I.
+    """
     floor: Fraction = term_floor([Fraction(1)] * d, n, terms)
     theta = Fraction(7, 3 * d - 1)
     return max(floor, d * theta / (n + theta)) if d % 2 and d >= 3 and terms <= d else floor
 
 
 def terms_loss(left: Array, right: Array, n: Any, target: Array) -> Any:
-    """E ||sum_r L_r S N_r - target||^2, exactly, S a Wishart matrix with n degrees of freedom.
+    """Return E ||sum_r L_r S N_r - target||^2 exactly, S a Wishart matrix with n degrees of freedom.
 
-    Shapes: left, right (R, d, d), R >= 0, and target (d, d).  Fractions stay exact.
+    Args:
+        left: L_r, (R, d, d) with R >= 0; Fractions stay exact.
+        right: N_r, (R, d, d).
+        n: Degrees of freedom.
+        target: (d, d).
     """
     mean = (left @ right).sum(axis=0)
     square = n**2 * (mean * mean).sum() - 2 * n * (mean * target).sum() + (target * target).sum()
@@ -107,7 +120,7 @@ def terms_loss(left: Array, right: Array, n: Any, target: Array) -> Any:
 
 
 def spreads(family: Array) -> Array:
-    """Lemma 2's kappa_i for orthogonal matrices O_r: (R, d, d) -> (d,).  The smaller, the nearer to a trace.
+    """Return Lemma 2's kappa_i, (d,), for orthogonal matrices O_r, (R, d, d).  The smaller, the nearer to a trace.
 
     Fractions, unless the family is in float64.
     """
@@ -121,17 +134,17 @@ def spreads(family: Array) -> Array:
 
 
 def family_loss(family: Array, n: int, c: Number) -> Any:
-    """Lemma 2: E ||Phi(S) - c I||^2 with the best diagonal N."""
+    """Return E ||Phi(S) - c I||^2 of Lemma 2, with the best diagonal N."""
     return c**2 * sum(k / (n + k) for k in spreads(family))
 
 
 def family_scale(family: Array, n: int, c: Number) -> Array:
-    """Lemma 2: the best diagonal N, as a vector (d,)."""
+    """Return the best diagonal N of Lemma 2, as a vector (d,)."""
     return c / (len(family) * (n + spreads(family)))
 
 
 def cyclic(d: int, count: int) -> Array:
-    """The powers C^0, ..., C^(count-1) of the cyclic shift, as whole numbers: (count, d, d).
+    """Return the powers C^0, ..., C^(count-1) of the cyclic shift, as whole numbers: (count, d, d).
 
     Raises InvalidSize unless 2 (count - 1) < d, which Lemma 2's value for them needs.
     """
@@ -147,9 +160,9 @@ TURN = np.array([[0, -1], [1, 0]])
 
 
 def quaternions(d: int) -> Array:
-    """I, U, V and V U on R^d, U and V made of quaternion units i and j, as whole numbers: (4, d, d).
+    """Return I, U, V and V U on R^d, with U and V made of quaternion units i and j, as whole numbers: (4, d, d).
 
-    The last d mod 4 coordinates as the module says.  Raises InvalidSize for d < 1.
+    The module says what they do to the last d mod 4 coordinates.  Raises InvalidSize for d < 1.
     """
     at_least("d", d, 1)
     blocks = [(I_UNIT, J_UNIT)] * (d // 4) + [(TURN, np.eye(2, dtype=int))] * (d % 4 // 2)

@@ -18,17 +18,25 @@ from theory.toy.population import PopulationLoss, Weights
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """losses at the times asked for, (times,), and the weights at the last of them."""
+    """The losses at the requested times, (times,), and the weights at the last of them."""
 
     losses: Array
     end: Weights
 
 
 def gradient_flow(loss: PopulationLoss, start: Weights, times: Sequence[float], accuracy: float = 1e-7) -> Flow:
-    """From `start` at time 0, integrated by LSODA.  Weights multiply plain sums over the context, as everywhere here.
+    """Integrate the flow from `start` at time 0 by LSODA.
 
-    times: rising, not negative; accuracy: relative, of a step of the integration.  Raises
-    ArithmeticError if it fails.
+    Weights multiply plain sums over the context, as everywhere here.
+
+    Args:
+        loss: The loss that the flow descends.
+        start: Weights at time 0.
+        times: Times at which losses are returned, rising and not negative, in steps times the learning rate.
+        accuracy: Relative accuracy of a step of the integration.
+
+    Raises:
+        ArithmeticError: if the integration fails.
     """
     shapes = [x.shape for x in start.arrays()]
     ends = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]

@@ -1,4 +1,4 @@
-"""MHA whose first layer writes each pair into its two tokens in no particular way: enough from a width of sqrt(3) d on.
+"""MHA whose first layer writes each pair into its two tokens generically, which suffices from a width of sqrt(3) d on.
 
 Setting and notation of `theory.toy.least_width`.  x_t's token is P_1 x_t + eta Q_1 y_t and y_t's P_2 x_t + eta Q_2 y_t,
 all four m x d, so that
@@ -34,7 +34,7 @@ LARGEST_CHECKED = 16
 
 
 def generic_width(d: int) -> int:
-    """The least m with m (m+1) / 2 >= d (3 d + 1) / 2."""
+    """Return the least m with m (m+1) / 2 >= d (3 d + 1) / 2."""
     at_least("d", d, 1)
     width = d
     while width * (width + 1) < d * (3 * d + 1):
@@ -43,14 +43,21 @@ def generic_width(d: int) -> int:
 
 
 def whole_tokens(d: int, width: int, seed: int = 0) -> Array:
-    """Random P_k and Q_k in whole numbers: (2, width, 2d), P_k before Q_k, as both tokens are functions of (x, y)."""
+    """Return random P_k and Q_k in whole numbers, P_k before Q_k, as both tokens are functions of (x, y).
+
+    Returns:
+        Whole numbers, (2, width, 2d).
+    """
     return np.random.default_rng([seed, d, width]).integers(-99, 100, (2, width, 2 * d))
 
 
 def independent_tokens(tokens: Array) -> bool:
-    """Whether the images of E and O are surely independent: by exact arithmetic modulo a prime.
+    """Return True only if the images of E and O are independent, by exact arithmetic modulo a prime.
 
-    tokens: whole numbers, (2, width, 2d).  False says nothing.
+    False says nothing.
+
+    Args:
+        tokens: Whole numbers, (2, width, 2d).
     """
     d = tokens.shape[-1] // 2
     p, q = tokens[..., :d], tokens[..., d:]
@@ -63,13 +70,13 @@ def independent_tokens(tokens: Array) -> bool:
 
 
 def small_y(tokens: Array, eta: float) -> Array:
-    """The tokens with eta Q_k in the place of Q_k, in float64."""
+    """Return the tokens, in float64, with eta Q_k in place of Q_k."""
     d = tokens.shape[-1] // 2
     return tokens * np.repeat([1.0, eta], d)
 
 
 def _rank(matrix: Array) -> int:
-    """Rank modulo PRIME, whose square int64 holds."""
+    """Return the rank modulo PRIME, whose square int64 holds."""
     matrix, rank = matrix % PRIME, 0
     for column in range(matrix.shape[1]):
         candidates = np.nonzero(matrix[rank:, column])[0]

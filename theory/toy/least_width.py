@@ -1,4 +1,4 @@
-"""How wide MHA has to be to explain all that SkipV1Former explains at width d, if layer 1 sees positions.
+"""The width that MHA needs to explain all that SkipV1Former explains at width d, if layer 1 sees positions.
 
 Setting and notation of `theory.toy.positions`: width m, n pairs, tokens f_t = a_t + b_t of layer 1, a_t from x's and
 b_t from y's, G = sum over t <= 2n of f_t f_t^T, P = T(G) with a linear map T that is free if heads are enough.  To
@@ -18,9 +18,9 @@ d = m = 1 and n <= 6 (`theory.toy.content_scores`).
     then rho d^2 is approached from m = 2d on only, with any numbers of heads; there `copying_weights` attain it.
 
 So the least width is 2 at d = 1 and 3 at d = 2, for all n, and 5 at d = 3 for n = 1; in general it lies between about
-sqrt(2) d and 2d - 1.  A doubled width is what one token a pair needs, and what Assumption 1 needs
+sqrt(2) d and 2d - 1.  A doubled width is what one token per pair needs, and what Assumption 1 needs
 (`theory.toy.width`); writing a pair into both of its tokens saves one number at least.  What lies between (A) and (C)
-is open: at width 2d - 2, with two kinds of tokens a pair, descents on the exact loss (`theory.toy.token_pairs`) find
+is open: at width 2d - 2, with two kinds of tokens per pair, descents on the exact loss (`theory.toy.token_pairs`) find
 7.25 of 9 entries at d = 3 and 14.00 of 16 at d = 4 (n = 8, sigma = 0.1), about what (D) approaches.
 
 Proof of (A) and (B).
@@ -102,7 +102,10 @@ from theory.toy.positions import TwoLayers
 
 
 def least_width_bound(d: int, n: int) -> int:
-    """The width below which MHA stays away from rho d^2, with any numbers of heads: the least m of (A)."""
+    """Return the width below which MHA stays away from rho d^2, with any numbers of heads.
+
+    That is the least m of (A).
+    """
     check_sizes(d, n, 0)
     width = d
     while width * (width + 1) // 2 < d**2 - (-width // (2 * n)):
@@ -111,22 +114,25 @@ def least_width_bound(d: int, n: int) -> int:
 
 
 def sufficient_width(d: int) -> int:
-    """A width at which MHA comes as near to rho d^2 as one likes, for all n and sigma: 2d - 1, but 2 at d = 1; (C)."""
+    """Return a width at which MHA comes arbitrarily near to rho d^2, for all n and sigma; (C).
+
+    It is 2d - 1, but 2 at d = 1.
+    """
     check_sizes(d, 1, 0)
     return max(2, 2 * d - 1)
 
 
 def hidden_entries(d: int, hidden: int) -> int:
-    """d^2 - h (h-1): the entries of W*, in units of rho, that `hiding_weights` approach at width 2d - h; (C) and (D).
+    """Return d^2 - h (h-1), the entries of W* that `hiding_weights` approach at width 2d - h; (C) and (D).
 
-    Raises InvalidSize unless d >= 2 and 1 <= hidden <= d/2, or hidden = 1 at odd d.
+    They count in units of rho.  Raises InvalidSize unless d >= 2 and 1 <= hidden <= d/2, or hidden = 1 at odd d.
     """
     _check(d, hidden)
     return d**2 - hidden * (hidden - 1)
 
 
 def explained_by_hiding(d: int, n: int, sigma: Number, eps: Number, hidden: int = 1) -> Any:
-    """What `hiding_weights` explain, exactly if sigma and eps are Fractions; step (7)."""
+    """Return the signal that `hiding_weights` explain, exactly if sigma and eps are Fractions; step (7)."""
     rho = signal_share(d, n, sigma)
     entries = hidden_entries(d, hidden)
     if d % 2:
@@ -135,7 +141,11 @@ def explained_by_hiding(d: int, n: int, sigma: Number, eps: Number, hidden: int 
 
 
 def hidden_tokens(d: int, eps: float, hidden: int = 1) -> Array:
-    """Both tokens of a pair as linear functions of (x, y), Re p and Im p of steps (5) and (6): (2, 2d - h, 2d)."""
+    """Return both tokens of a pair as linear functions of (x, y): Re p and Im p of steps (5) and (6).
+
+    Returns:
+        (2, 2d - h, 2d).
+    """
     _check(d, hidden)
     pairs, visible = d // 2, d - hidden - d % 2
     p = np.zeros((2 * d - hidden, 2 * d), dtype=complex)
@@ -154,10 +164,10 @@ def hidden_tokens(d: int, eps: float, hidden: int = 1) -> Array:
 
 
 def hiding_weights(d: int, n: int, sigma: float, eps: float, hidden: int = 1) -> TwoLayers:
-    """Weights of MHA of width 2d - h, four heads in layer 1, that explain `explained_by_hiding`; steps (5) to (8).
+    """Return weights of MHA of width 2d - h that explain `explained_by_hiding`; steps (5) to (8).
 
-    Layer 2 has two heads if h = d/2, three at every other even d, six at odd d.  Raises InvalidSize as
-    `hidden_entries` does.
+    Layer 1 has four heads.  Layer 2 has two if h = d/2, three at every other even d, six at odd d.  Raises InvalidSize
+    as `hidden_entries` does.
     """
     first, second = hidden_tokens(d, eps, hidden)
     width, step = len(first), float(signal_share(d, n, sigma)) / n
@@ -174,7 +184,11 @@ def hiding_weights(d: int, n: int, sigma: float, eps: float, hidden: int = 1) ->
 
 
 def _second_layer(d: int, eps: float, hidden: int) -> list[tuple[Array, Array]]:
-    """Of every head: which columns of G, (m, d), each entry of the query asks for, and what is read of them, (d, m)."""
+    """Return layer 2's heads, each as what the query asks for and what is read.
+
+    The first is the columns of G, (m, d), that each entry of the query asks for; the second the readout of them, (d,
+    m).
+    """
     pairs, width = d // 2, 2 * d - hidden
     unit = np.eye(width)
     p, turned = unit[0 : 2 * pairs : 2], unit[1 : 2 * pairs : 2]
@@ -201,7 +215,7 @@ def _second_layer(d: int, eps: float, hidden: int) -> list[tuple[Array, Array]]:
 
 
 def _rows(odd: Array, even: Array, width: int, d: int) -> Array:
-    """Rows 1, 3, ... and 2, 4, ... of a (d, m) readout; the last row of an odd d is zero."""
+    """Return a readout, (d, m), of rows 1, 3, ... and 2, 4, ...; the last row of an odd d is zero."""
     rows = np.zeros((d, width))
     rows[0 : 2 * len(odd) : 2], rows[1 : 2 * len(odd) : 2] = odd, even
     return rows

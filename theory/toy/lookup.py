@@ -41,12 +41,12 @@ Points = NDArray[np.float64]  # one a row
 def told_apart(points: Points, others: Points) -> bool:
     """Return whether each of the points can be told apart, whichever of the others is added to it.
 
-    A linear program for each point: is there a functional along which it lies above all other points by one more than
-    the others are wide?
+    A linear program per point finds a functional along which it exceeds all other points by one more than the others'
+    width.
 
     Args:
         points: (count, width).
-        others: (count, width); one alone is no difference.
+        others: (count, width); one alone makes no difference.
     """
     from scipy.optimize import linprog
 
@@ -71,16 +71,16 @@ def least_width(keys: int, values: int, *, skip: bool) -> int:
     """Return the least width of a state that serves as a lookup, for two or more keys and values.
 
     Args:
-        keys: how many are told apart.
-        values: likewise.
-        skip: whether layer 2 reads layer 1's values, which hold nothing of keys.
+        keys: Keys to tell apart.
+        values: Values to tell apart.
+        skip: Whether layer 2 reads layer 1's values, which hold nothing of keys.
     """
     of_keys, of_values = (1 if count == 2 else 2 for count in (keys, values))
     return max(of_keys, of_values) if skip else of_keys + of_values
 
 
 def circle(count: int) -> Points:
-    """Return that many points in convex position, in two dimensions; of two, in one: (count, 2 or 1)."""
+    """Return `count` points in convex position, in two dimensions, or in one for two points: (count, 2 or 1)."""
     if count == 2:
         return np.array([[-1.0], [1.0]])
     angles = 2 * np.pi * np.arange(count) / count

@@ -35,7 +35,7 @@ GAIN = 1e-12  # of the loss, or of 1 if that is more: a descent ends with the fi
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What a minimisation found.
+    """The result of a minimisation.
 
     value           the loss at `weights`, re-evaluated there (`PopulationLoss.accurate_value`)
     gradient_norm   norm of the gradient at `weights`, each of A, B, K, W measured in units of its own size: the loss
@@ -70,7 +70,7 @@ def minimise(
     until: Callable[[float], bool] | None = None,
     after_start: Callable[[int, float], None] | None = None,
 ) -> Certificate:
-    """The lowest loss found over A, B, K and W at the given rank.
+    """Return the lowest loss found over A, B, K and W at the given rank.
 
     `finished` of the starts, those lowest after SCREENING iterations, descend to the end, or all of them.
     `until(value)` ends the search early as soon as it is true for the best value so far; `after_start(i, value)` is

@@ -1,9 +1,9 @@
-"""A residual stream lets vanilla mix x and y in one number: what that explains, with one head or enough of them.
+"""Mixed tokens: a residual stream lets vanilla mix x and y in one number, with one head or enough of them.
 
 Setting and notation of `theory.toy.positions` and `theory.toy.least_width`: W0 = 0, tokens of m numbers, G = sum of
 f f^T, entries of W* in units of rho.  Write s = n + d + 1 + sigma^2, D = d (n + d + 1) + 2 d sigma^2 + sigma^4.
 
-Residual stream.  Layer 2 reads R e_t + f_t in the place of f_t, R: m x d the read-in, and what the query's token holds
+Residual stream.  Layer 2 reads R e_t + f_t in place of f_t, R: m x d the read-in, and what the query's token holds
 is added to the prediction.
 (1) If layer 1's scores are of positions, R e_t is what one more head of layer 1 would add, whose bias is the identity.
     So with enough heads all tokens that are possible without it are possible with it, and no others: what is explained
@@ -15,7 +15,7 @@ is added to the prediction.
     attained still, by an R without the rows of A, and is exceeded: at d = m = 1 it is 0.
 
 Mixed tokens.  Let m = d + k, 0 <= k < d, c = d - k.  y_t's token holds x_1..x_k, y_1..y_k, of any size, and the c
-numbers x_i + eta y_i of the other i, and x_t's token holds sqrt(tau) eta x_i in the place of the latter.  tau = 0 where
+numbers x_i + eta y_i of the other i, and x_t's token holds sqrt(tau) eta x_i in place of the latter.  tau = 0 where
 positions can clear it, and tau = 4 for an assumed copy beside a residual stream: x_t is there as the copy's and as the
 stream's.  (Rows x_1..x_k have R = 0, and rows y_1..y_k have B as large as one likes.)  With p = 1 + tau eta^2 let
     f_1 = 2 eta^2 s / (2 eta^2 s + p^2 + eta^4 D),
@@ -73,7 +73,7 @@ BESIDE_COPY = 4  # tau
 
 
 def best_square(d: int, n: int, sigma: Number, tau: Number = 0) -> float:
-    """eta^2 = 1 / sqrt(D + tau^2), which f_1 is largest at.  Raises InvalidSize."""
+    """Return eta^2 = 1 / sqrt(D + tau^2), where f_1 is largest.  Raises InvalidSize."""
     check_sizes(d, n, sigma)
     return 1 / sqrt(_spread(d, n, sigma) + tau**2)
 
@@ -81,10 +81,19 @@ def best_square(d: int, n: int, sigma: Number, tau: Number = 0) -> float:
 def mixed_entries(
     d: int, n: int, sigma: Number, width: int, *, square: Number | None = None, tau: Number = 0, constant: bool = False
 ) -> Any:
-    """Entries of W*, in units of rho, that vanilla's mixed tokens explain with enough heads; exact if square is.
+    """Return the entries of W*, in units of rho, that vanilla's mixed tokens explain with enough heads.
 
-    square: eta^2, by default `best_square`.  constant: whether C takes the mean off.  Raises InvalidSize for a width
-    below d or above 2d.
+    Args:
+        d: Width of x and y.
+        n: Context pairs.
+        sigma: Standard deviation of the noise.
+        width: m, from d to 2d.
+        square: eta^2, by default `best_square`; exact if it is.
+        tau: The factor of x_t's token.
+        constant: Whether C takes the mean off.
+
+    Raises:
+        InvalidSize: for a width below d or above 2d.
     """
     k, c = _split(d, width)
     f_0, f_1, f_2, f_3 = _shares(d, n, sigma, c, square, tau, constant)
@@ -102,7 +111,7 @@ def of_one_head(
     tau: Number = 0,
     constant: bool = False,
 ) -> Any:
-    """The same with a single head of layer 2, `mixed_head`."""
+    """Return the same as `mixed_entries` for a single head of layer 2, `mixed_head`."""
     k, c = _split(d, width)
     f_0, f_1, f_2, f_3 = _shares(d, n, sigma, c, square, tau, constant)
     beside = k * c * (4 * beta - beta**2 * (1 / f_2 + 1 / f_3))
@@ -111,7 +120,10 @@ def of_one_head(
 
 
 def best_of_one_head(d: int, n: int, sigma: float, width: int, *, tau: float = 0, constant: bool = False) -> float:
-    """`of_one_head` at the best beta, and at the eta on which a search ends between 1/10 and 10 times `best_square`."""
+    """Return `of_one_head` at the best beta, and at the eta where a search ends.
+
+    The search runs between 1/10 and 10 times `best_square`.
+    """
     k, c = _split(d, width)
     middle = log(best_square(d, n, sigma, tau))
 
@@ -134,7 +146,10 @@ def best_of_one_head(d: int, n: int, sigma: float, width: int, *, tau: float = 0
 
 
 def mixed_tokens(d: int, width: int, eta: Number, root: Number = 0) -> Array:
-    """Tokens of y_t and of x_t as linear functions of (x, y): (2, m, 2d); root is that of tau.  Exact if eta is."""
+    """Return the tokens of y_t and of x_t as linear functions of (x, y): (2, m, 2d).
+
+    `root` is the square root of tau.  The result is exact if eta is.
+    """
     k, _ = _split(d, width)
     tokens = np.full((2, width, 2 * d), 0 * eta, dtype=object if not isinstance(eta, float) else float)
     for i in range(k):
@@ -145,7 +160,7 @@ def mixed_tokens(d: int, width: int, eta: Number, root: Number = 0) -> Array:
 
 
 def mixed_head(d: int, n: int, sigma: Number, width: int, eta: Number, beta: Number) -> tuple[Array, Array]:
-    """Readout W: (d, m) and key-query (m, d) with P = W G K for what `of_one_head` explains."""
+    """Return a readout W: (d, m) and a key-query (m, d) with P = W G K, for which `of_one_head` holds."""
     k, _ = _split(d, width)
     step = 1 / (n + d + 1 + sigma**2)
     dtype = object if not isinstance(eta, float) else float
@@ -166,14 +181,14 @@ def _split(d: int, width: int) -> tuple[int, int]:
 
 
 def _spread(d: int, n: int, sigma: Number) -> Any:
-    """D."""
+    """Return D."""
     return d * (n + d + 1) + 2 * d * sigma**2 + sigma**4
 
 
 def _shares(
     d: int, n: int, sigma: Number, c: int, square: Number | None, tau: Number, constant: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """f_0 to f_3."""
+    """Return f_0 to f_3."""
     e2 = best_square(d, n, sigma, tau) if square is None else square
     s, spread, p = n + d + 1 + sigma**2, _spread(d, n, sigma), 1 + tau * e2
     mean = 0 if constant else n * c * (p + e2 * (d + sigma**2)) ** 2

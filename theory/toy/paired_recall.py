@@ -48,12 +48,12 @@ SPREAD = math.pi / 3
 
 
 def neighbours(count: int) -> float:
-    """Return the angle between neighbouring points of `arc`; of one point, that of two."""
+    """Return the angle between neighbouring points of `arc`; for one point, the angle for two."""
     return SPREAD / max(1, count - 1)
 
 
 def arc(count: int) -> Points:
-    """Return that many points of the unit circle on a sixth of a turn: (count, 2).
+    """Return `count` points of the unit circle on a sixth of a turn: (count, 2).
 
     Raises:
         BadInput: for fewer than one.
@@ -64,7 +64,7 @@ def arc(count: int) -> Points:
 
 
 def key_radius(keys: int) -> float:
-    """Return R, how much longer keys' codes are than values'."""
+    """Return R, the factor by which keys' codes are longer than values'."""
     return 1 / (1 - math.cos(neighbours(keys)))
 
 
@@ -74,7 +74,7 @@ def paired_codes(keys: int, values: int) -> Points:
 
 
 def least_margin(keys: int) -> float:
-    """Return R/2, by how much the right token's score is ahead of every other's, for a match of 1."""
+    """Return R/2, the lead of the right token's score over every other's, for a match of 1."""
     return key_radius(keys) / 2
 
 

@@ -1,4 +1,4 @@
-r"""The plateau of associative recall: what first tells two layers which value belongs to which key.
+r"""The plateau of associative recall: the signal that first tells two layers which value belongs to which key.
 
 Prompts are those of `theory.plans.recall`: n pairs, then query i at token t, for i = 1, ..., n.  Pairs, the order of
 the queries and the symbols are drawn independently.  A decoder has two layers of causal softmax attention, a residual
@@ -11,10 +11,10 @@ the loss falls by, to first order.
 
 C = sum_h O_1h V_1h is what layer 1 copies.  A token's own code x is *raw*, C x *copied*; what a plan takes from layer 1
 is always raw.  In a head of layer 2, M(k, s) is the score of a query's key k for a symbol s, and N(v, s) the score of
-value v that it reads from s.  A prompt is told by pairs of such products, of which the contrasts count:
+value v that it reads from s.  A prompt enters by pairs of such products, whose contrasts count:
 
-    tau(M) = mean of M(k, k) less mean of M(k, k'),                         k' != k, both keys (or both values)
-    chi(M, N) = mean of M(k, v) N(v, k) less that with another k', less that with another v', plus that with both others
+    tau(M) = mean of M(k, k) minus mean of M(k, k'),                        k' != k, both keys (or both values)
+    chi(M, N) = mean of M(k, v) N(v, k), minus that with another k', minus that with another v', plus that with both
     J(x, y) = tau(M(key, x key)) tau(N(value, y value)) + chi(M(key, y value), N(value, x key)),    x, y: raw or copied
 
 J(x, y) finds the key as x says and reads the value as y says; or it finds the value and reads the key, which is a table
@@ -95,23 +95,23 @@ def _checked(n: int, query: int) -> int:
 
 
 def lookup_share(n: int, query: int) -> Fraction:
-    """Return A, what a copied key and a raw value count, at query number `query` of n pairs.
+    """Return A, the weight of a copied key with a raw value, at query number `query` of n pairs.
 
     Raises:
-        BadInput: for fewer than two pairs, or a query that is not there.
+        BadInput: for fewer than two pairs, or a query that does not exist.
     """
     t = _checked(n, query)
     return sum((Fraction(1, q) for q in range(2, n + 1)), Fraction(0)) / (2 * n * t)
 
 
 def elimination_share(n: int, query: int) -> Fraction:
-    """Return B, what a raw key and a copied value count; negative.  As `lookup_share`."""
+    """Return B, the negative weight of a raw key with a copied value.  Arguments as in `lookup_share`."""
     t = _checked(n, query)
     return -sum((Fraction(q - 1, 2 * q - 1) for q in range(2, n + 1)), Fraction(0)) / (n**2 * t)
 
 
 def blurred_share(n: int, query: int) -> Fraction:
-    """Return C', what a copied key and a copied value count.  As `lookup_share`.
+    """Return C', the weight of a copied key with a copied value.  Arguments as in `lookup_share`.
 
     Over tokens j: the covariance of scores, [j >= 2q - 1]/j, with readings of v_q beyond the mean reading.
     """
@@ -127,7 +127,7 @@ def blurred_share(n: int, query: int) -> Fraction:
 
 
 def copied_query(n: int, query: int) -> Fraction:
-    """Return rho_copied: what a query that layer 1 copied counts beside a raw one.  As `lookup_share`."""
+    """Return rho_copied, the weight of a copied query relative to a raw one.  Arguments as in `lookup_share`."""
     t = _checked(n, query)
     return Fraction(n - query, (n - 1) * t)
 
@@ -144,22 +144,22 @@ def joint_contrast(found: Array, read: Array) -> float:
 
 
 def _centred(matrix: Array) -> Array:
-    """Return a matrix less the means of its rows and columns."""
+    """Return a matrix minus the means of its rows and columns."""
     return np.asarray(matrix - matrix.mean(0) - matrix.mean(1, keepdims=True) + matrix.mean())
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What two layers compute with.  Arrays are float64; maps are applied from the left, (out, in).
+    """The weights of two layers.  Arrays are float64; maps are applied from the left, (out, in).
 
     Args:
-        keys: codes of keys, (K, d).
-        values: codes of values, (V, d).
-        readout: by which values are scored, (V, d).
-        query: of every layer and head, (2, H, width, d).
-        key: likewise.
-        value: likewise.
-        output: (2, H, d, width).
+        keys: Codes of keys, (K, d).
+        values: Codes of values, (V, d).
+        readout: Vectors by which values are scored, (V, d).
+        query: Query maps of every layer and head, (2, H, width, d).
+        key: Key maps, likewise.
+        value: Value maps, likewise.
+        output: Output maps, (2, H, d, width).
     """
 
     keys: Array
@@ -175,10 +175,10 @@ def uniform_slope(plan: Plan, weights: Weights, n: int, query: int) -> float:
     """Return the derivative of the lead by the scores of layer 2, at uniform attention of both layers (Theorem 1).
 
     Args:
-        plan: of two layers.
-        weights: of any size; layer 1's queries are of no account.
-        n: pairs of interleaved prompts.
-        query: which query, from 1.
+        plan: A plan of two layers.
+        weights: Weights of any size; layer 1's queries do not matter.
+        n: Pairs per interleaved prompt.
+        query: Which query, from 1.
 
     Raises:
         BadInput: for sizes or plans that the theorem does not cover.
@@ -198,14 +198,14 @@ def uniform_slope(plan: Plan, weights: Weights, n: int, query: int) -> float:
 
 
 def leading_lead(plan: Plan, weights: Weights, n: int, query: int, form: Form = "interleaved") -> float:
-    """Return c, what the lead is to leading order in the size of the weights (Theorem 2).
+    """Return c, the coefficient of the lead to leading order in the size of the weights (Theorem 2).
 
     Args:
-        plan: of two layers.
-        weights: given ones, of which epsilon times as much is meant.
-        n: pairs.
-        query: which query, from 1.
-        form: of the prompts; the lead is c epsilon^6 for interleaved ones and c epsilon^4 for paired ones.
+        plan: A plan of two layers.
+        weights: Weights that epsilon multiplies.
+        n: Pairs per prompt.
+        query: Which query, from 1.
+        form: Form of the prompts; the lead is c epsilon^6 for interleaved ones and c epsilon^4 for paired ones.
 
     Raises:
         BadInput: for sizes or plans that the theorem does not cover.
@@ -220,7 +220,7 @@ def leading_lead(plan: Plan, weights: Weights, n: int, query: int, form: Form = 
 
 @dataclass(frozen=True, eq=False)
 class _Head:
-    """What a head makes of raw codes and of copied ones, in this order: (width, d) each, applied to the raw code."""
+    """A head's maps of raw codes and of copied ones, in this order: (width, d) each, applied to the raw code."""
 
     query: tuple[Array, Array]
     key: tuple[Array, Array]
@@ -229,7 +229,7 @@ class _Head:
     weights: Weights
 
     def joint(self, query: int, keys: int, values: int) -> float:
-        """Return J, each number 0 for raw and 1 for copied: of the query, of keys and of values at tokens."""
+        """Return J for the query, for keys and for values at tokens, each 0 if raw and 1 if copied."""
         weights = self.weights
         score = weights.keys @ self.query[query].T / len(self.output.T) ** 0.5
         by_key, by_value = score @ self.key[keys] @ weights.keys.T, score @ self.key[values] @ weights.values.T
@@ -262,7 +262,7 @@ def _heads(plan: Plan, weights: Weights, layer: int = 2) -> list[_Head]:
 
 
 def _read(mix: Mix, maps: Array, layer: int, copy: Array) -> tuple[Array, Array]:
-    """Return what a mix makes of a raw code and of a copied one: (width, d) each, both applied to the code."""
+    """Return a mix's maps of a raw code and of a copied one: (width, d) each, both applied to the code."""
     raw, copied = np.zeros(maps.shape[2:]), np.zeros(maps.shape[2:])
     for term in mix.terms:
         part = term.start * maps[term.source.layer - 1, term.source.head - 1]

@@ -1,8 +1,8 @@
 """Rotary positions under linear scores: nothing of in-context regression is learned, exactly.
 
-Setting: a prompt x_1, y_1, ..., x_n, y_n, x read one vector a token, y = W* x + noise, where W* and the noise together
-are, given all x, distributed as their negatives (so W0 = 0, and no finite pool of tasks); the answer is read at the
-last token, x.
+Setting: a prompt x_1, y_1, ..., x_n, y_n, x read one vector per token, y = W* x + noise, where W* and the noise
+together are, given all x, distributed as their negatives (so W0 = 0, and no finite pool of tasks); the answer is read
+at the last token, x.
 
 Theorem.  Let the scores be linear, positions rotary or absent, and let there be no biases, no feed-forward, no assumed
 copy, no dynamic values and no weights over depth that look at the outputs.  Then the answer is the same for all y with
@@ -31,7 +31,7 @@ from theory.plans.plan import Plan
 
 
 def keeps_signs(config: Architecture, plan: Plan) -> bool:
-    """Whether the theorem speaks of these models: then they explain nothing of prompts of its setting."""
+    """Return whether the theorem covers these models: then they explain nothing of prompts of its setting."""
     looks = isinstance(plan.depth, DepthAttention) and plan.depth.query != "static"
     constants = config.bias or config.qkv_bias or config.positions in ("bias", "learned")
     return (

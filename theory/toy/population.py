@@ -37,7 +37,7 @@ NEGLIGIBLE = 1e-11  # of the largest eigenvalue of F's correlations: below it, r
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights of the reduced toy.  a: (a, d), b: (d-a, d), w: (H, d, d), k: (H, d, a); fewer where heads share."""
+    """The weights of the reduced toy.  a: (a, d), b: (d-a, d), w: (H, d, d), k: (H, d, a); fewer where heads share."""
 
     a: Array
     b: Array
@@ -54,7 +54,7 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """What the loss needs of A, B and K, W apart.  Terms are ordered (head 1: 1, 2), (head 2: 1, 2), ...
+    """The terms that the loss needs of A, B and K, without W, ordered (head 1: 1, 2), (head 2: 1, 2), ...
 
     keys all key_copied U + key_raw I_y (H, d, 2d), left all C (2H, d, 2d), right all R (2H, 2d, d), target all
     E[W* Sigma R_t^T S] (2H, d, 2d), e_rr all E[S R_s Sigma R_t^T S] (2H, 2H, 2d, 2d).
@@ -68,7 +68,7 @@ class _Terms:
 
 
 class PopulationLoss:
-    """L(A, B, W^h, K^h) of SkipV1Former Eqns. (5) and (6), exactly, for a task and a tuple of heads."""
+    """The exact loss L(A, B, W^h, K^h) of SkipV1Former Eqns. (5) and (6), for a task and a tuple of heads."""
 
     def __init__(self, moments: PromptMoments, heads: Sequence[Head]) -> None:
         if not heads:
@@ -91,7 +91,10 @@ class PopulationLoss:
         self._zero_loss = self._number(moments.zero_loss)
 
     def _number(self, x: Any) -> Any:
-        """A float, unless the moments are exact numbers (see `moments.PromptMoments`): then as it is."""
+        """Return a float, or the number as it is if the moments are exact.
+
+        See `moments.PromptMoments`.
+        """
         return x if self._dtype.hasobject else float(x)
 
     @property
@@ -100,28 +103,30 @@ class PopulationLoss:
         return self._zero_loss
 
     def value(self, weights: Weights) -> float:
-        """The loss, in squared units of y summed over its d entries."""
+        """Return the loss, in squared units of y summed over its d entries."""
         quadratic, c = self._quadratic(self._terms(weights))
         w = _side_by_side(weights.w)
         return self._number(np.sum(product(w, quadratic) * w) - 2 * np.sum(w * c) + self.zero_loss)
 
     def accurate_value(self, weights: Weights) -> float:
-        """`value`, computed in the longest floating-point numbers of the machine: where weights are large, so are the
-        terms that cancel, and a descent can make use of their rounding.  Not for exact tasks."""
+        """Return `value`, computed in the longest floating-point numbers of the machine; not for exact tasks.
+
+        Where weights are large, so are the terms that cancel, and a descent can exploit their rounding.
+        """
         if self._extended is None:
             self._extended = PopulationLoss(self.moments.extended(), self.heads)
         return self._extended.value(Weights(*(x.astype(np.longdouble) for x in weights.arrays())))
 
     def best_readout(self, weights: Weights) -> Weights:
-        """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
+        """Return the same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
         return self._solve(weights, self._terms(weights))
 
     def value_and_gradient(self, weights: Weights) -> tuple[float, Weights]:
-        """The loss and its gradient, in the layout of `Weights`."""
+        """Return the loss and its gradient, in the layout of `Weights`."""
         return self._differentiate(weights, self._terms(weights))
 
     def value_and_gradient_at_best_readout(self, weights: Weights) -> tuple[float, Weights]:
-        """`value_and_gradient(best_readout(weights))`, for little more than the price of one of the two."""
+        """Return `value_and_gradient(best_readout(weights))`, for little more than the price of one of the two."""
         terms = self._terms(weights)  # they do not depend on W
         return self._differentiate(self._solve(weights, terms), terms)
 
@@ -177,7 +182,7 @@ class PopulationLoss:
         return _Terms(keys, left, right, e_rr, self.moments.target_left(weighted))
 
     def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
-        """E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""
+        """Return E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""
         d, heads, left = self.moments.d, len(self.heads), terms.left
         left_t = left.mT
         blocks = (
@@ -190,15 +195,20 @@ class PopulationLoss:
 
 
 def correlations(covariance: Array) -> tuple[Array, Array, Array]:
-    """Standard deviations of what has this covariance (k, k), 1 for what is zero, and the eigenvalues, rising, and
-    eigenvectors of its correlations: a pseudo-inverse in terms of these is not misled by sizes."""
+    """Return standard deviations of a covariance, (k, k), and the eigen-decomposition of its correlations.
+
+    A pseudo-inverse in terms of correlations is not misled by sizes.
+
+    Returns:
+        Standard deviations (1 where the variance is zero), the eigenvalues, rising, and the eigenvectors.
+    """
     size = np.sqrt(covariance.diagonal())
     size = np.where(size > 0, size, 1)
     return size, *np.linalg.eigh((covariance + covariance.T) / (2 * size * size[:, None]))
 
 
 def _gathered(of_heads: Array, places: list[int]) -> Array:
-    """Sums over the heads that share a matrix: (H, ...) -> (matrices, ...)."""
+    """Sum over the heads that share a matrix: (H, ...) -> (matrices, ...)."""
     if len(set(places)) == len(places):
         return of_heads
     sums = np.zeros((max(places) + 1, *of_heads.shape[1:]), dtype=of_heads.dtype)
@@ -207,12 +217,12 @@ def _gathered(of_heads: Array, places: list[int]) -> Array:
 
 
 def _side_by_side(w: Array) -> Array:
-    """(H, d, d) -> (d, H d)."""
+    """Put matrices side by side: (H, d, d) -> (d, H d)."""
     heads, d, _ = w.shape
     return w.transpose(1, 0, 2).reshape(d, heads * d)
 
 
 def _stacked(w: Array, heads: int) -> Array:
-    """(d, H d) -> (H, d, d)."""
+    """Stack matrices that stand side by side: (d, H d) -> (H, d, d)."""
     d = w.shape[0]
     return w.reshape(d, heads, d).transpose(1, 0, 2)

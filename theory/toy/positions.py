@@ -1,4 +1,4 @@
-"""What two layers of linear attention can do if the first one sees positions and Assumption 1 is not made.
+"""Bounds for two layers of linear attention whose first layer sees positions, without Assumption 1.
 
 Setting.  As in `theory.skipv1.gap`, at W0 = 0, but tokens E = (x_1, y_1, ..., x_n, y_n, x_{n+1}) are read into width m
 >= d and the first layer's scores depend on positions alone: with any number of heads,
@@ -7,7 +7,7 @@ where the last token attends to itself and to the context, and no other token at
     sum_h W_h G_h K_h f_{2n+1},    G = sum_t f_t f_t^T of an ordinary head, sum_t e_t f_t^T of a skip head (t <= 2n).
 
 Theorem.  With lambda, rho as in `theory.skipv1.gap` and whatever the weights, numbers of heads included, the loss is at
-least d^2 + d sigma^2 less
+least d^2 + d sigma^2 minus
     rho d^2                        with any heads,
     rho min(d^2, m (m+1) / 2)      if all heads of layer 2 are ordinary (MHA); not attained where m (m+1) / 2 <= d^2.
 With two heads in each layer,
@@ -77,7 +77,7 @@ from theory.prompts.setting import Number, signal_share
 
 @dataclass(frozen=True, eq=False)
 class TwoLayers:
-    """Weights of both layers, scores of contents in layer 1 apart, which are zero.  All sums over tokens are plain.
+    """The weights of both layers, where layer 1's scores see no contents.  All sums over tokens are plain.
 
     read_in: (m, d); bias: (H, T, T), from key position to query position; value: (H, m, m), the first layer's V_h;
     key_query: (H, m, m), the second one's K_h = W_K^T W_Q; readout: (H, d, m), its W_h.
@@ -91,7 +91,7 @@ class TwoLayers:
 
 
 def most_entries_with_positions(heads: Heads, d: int, width: int) -> int:
-    """Entries of W*, of d^2, that no weights exceed, in units of rho, if layer 1's scores are of positions alone.
+    """Return how many of W*'s d^2 entries no weights exceed, in units of rho, if layer 1's scores see positions alone.
 
     Raises InvalidSize for a width below d.
     """
@@ -102,9 +102,10 @@ def most_entries_with_positions(heads: Heads, d: int, width: int) -> int:
 
 
 def copying_weights(d: int, n: int, sigma: Number, width: int) -> TwoLayers:
-    """Weights of MHA with rho floor(m/2) ceil(m/2): y tokens hold a pair squeezed to m numbers, x tokens nothing.
+    """Return weights of MHA with rho floor(m/2) ceil(m/2).
 
-    Step (6); its second head of layer 2 is switched off.  Raises InvalidSize for a width below d or above 2d.
+    The y tokens hold a pair squeezed to m numbers, the x tokens nothing; step (6).  The second head of layer 2 is
+    switched off.  Raises InvalidSize for a width below d or above 2d.
     """
     step = float(signal_share(d, n, sigma)) / n
     at_least("width", width, d)
@@ -125,13 +126,13 @@ def copying_weights(d: int, n: int, sigma: Number, width: int) -> TwoLayers:
 
 
 def explained_by_rotating(d: int, n: int, sigma: Number) -> Any:
-    """rho (d^2/4 + d/2): what MHA of width d explains by `rotating_weights`.  Raises InvalidSize for an odd d."""
+    """Return rho (d^2/4 + d/2), which `rotating_weights` of width d explain.  Raises InvalidSize for an odd d."""
     _even(d)
     return signal_share(d, n, sigma) * (d**2 // 4 + d // 2)
 
 
 def rotating_weights(d: int, n: int, sigma: float) -> TwoLayers:
-    """Weights of MHA at width d, two heads in each layer, that explain `explained_by_rotating`.  Step (7).
+    """Return weights of MHA at width d, two heads in each layer, that explain `explained_by_rotating`.  Step (7).
 
     Raises InvalidSize for an odd d.
     """

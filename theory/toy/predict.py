@@ -1,4 +1,4 @@
-"""What the toy says of a plan, by name: for people and programs that ask."""
+"""Predictions of the toy for a plan, by name."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def predict(
     covariance: Array | None = None,
     kurtosis: Array | None = None,
 ) -> Optimum:
-    """The lowest loss that the assumed-copy toy of a two-layer plan can reach, in squared units of y.
+    """Return the lowest loss that the assumed-copy toy of a two-layer plan can reach, in squared units of y.
 
-    plan         or its name, or a function from a shape to it, at `heads` heads a layer
+    plan         or its name, or a function from a shape to it, at `heads` heads per layer
     d, n, sigma  width of x and y, context pairs, standard deviation of the noise
     rank         a of the compression; by default d // 2, at which ordinary heads explain most where W0 = 0
     w0, covariance, kurtosis    as in `theory.PromptMoments`
@@ -57,7 +57,7 @@ def predict(
 
 
 def two_layers(heads: int) -> Shape:
-    """The toy's shape.  Raises InvalidSize."""
+    """Return the toy's shape.  Raises InvalidSize."""
     if heads > MOST_HEADS:
         raise InvalidSize(
             f"a plan is written out head by head, up to {MOST_HEADS} a layer, got {heads}; the toy has no use for more "

@@ -1,4 +1,4 @@
-"""What a copied value is worth with a raw key: the toy's optimum where layer 2's values meet layer 1's keys, at W0 = 0.
+"""Copied values with raw keys: the toy's optimum where layer 2's values meet layer 1's keys, at W0 = 0.
 
 Setting and notation of `theory.skipv1.gap` and `theory.toy.value_maps`; A has a rows, B has b (d - a, or as
 `theory.toy.width` has it, at most d), and no raw value meets a copied key.  Among the variants of ResFormer and
@@ -65,9 +65,15 @@ from theory.plans.heads import Heads, shares
 
 
 def raw_key_bounds(heads: Heads, d: int, rank: int, rows: int | None = None) -> tuple[int, int] | None:
-    """The least and the most entries of W* that the theorem leaves possible; None for heads it does not cover.
+    """Return the least and the most entries of W* that the theorem leaves possible; None for heads it does not cover.
 
-    rows: of B, d - rank unless tokens have another width than d.  Heads with raw values are taken to have raw keys.
+    Heads with raw values are taken to have raw keys.
+
+    Args:
+        heads: The heads of layer 2.
+        d: Width of x and y.
+        rank: Rows of A.
+        rows: Rows of B: d - rank, unless tokens have another width than d.
     """
     readers = key_kinds(heads)
     if readers is None:
@@ -86,7 +92,7 @@ COPIED, RAW = False, True
 
 
 def key_kinds(heads: Heads) -> list[set[bool]] | None:
-    """Which kinds of key each reader has: copied, raw or both.
+    """Return which kinds of key each reader has: copied, raw or both.
 
     None if a reader has several W and several K, or if one K is applied to copied and raw tokens alike.
     """

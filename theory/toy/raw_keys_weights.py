@@ -1,4 +1,4 @@
-"""Explicit weights for the theorem of `theory.toy.raw_keys`: what approaches its bounds, as arrays."""
+"""Explicit weights that approach the bounds of `theory.toy.raw_keys`, as arrays."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from theory.toy.population import Weights
 
 
 def shared_key_heads(readers: int) -> Heads:
-    """Copied values, raw keys: ResFormer, section 4.8, Fig. 16."""
+    """Return heads with copied values and raw keys: ResFormer, section 4.8, Fig. 16."""
     return (Head(copied=1, raw=0, key_copied=0, key_raw=1),) * readers
 
 
 def residual_key_heads(readers: int) -> Heads:
-    """Copied values, and keys of both kinds under one W: ResFormer, section 4.3, Fig. 7."""
+    """Return heads with copied values, and keys of both kinds under one W: ResFormer, section 4.3, Fig. 7."""
     return tuple(Head(1, 0, key_copied=1 - raw, key_raw=raw, readout=h) for h in range(readers) for raw in (0, 1))
 
 
 def shared_key_weights(d: int, n: int, sigma: Number, rank: int, readers: int, beta: Number) -> Weights:
-    """Weights of `shared_key_heads(readers)` that explain min(readers, rank d) entries but for `shared_key_excess`."""
+    """Return weights of `shared_key_heads(readers)` that explain min(readers, rank d) entries, minus a small excess.
+
+    The excess is `shared_key_excess`.
+    """
     check_sizes(d, n, sigma, rank)
     step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     units = [np.outer(eye[i], eye[j]) for i, j in _units(d, rank, readers)]
@@ -38,7 +41,10 @@ def shared_key_weights(d: int, n: int, sigma: Number, rank: int, readers: int, b
 
 
 def shared_key_excess(d: int, n: int, sigma: Number, rank: int, readers: int, beta: Number) -> Any:
-    """(lambda / beta)^2 sum E (S_xx)_ij^2 over the units (i, j): n, and n (n + 2) on the diagonal."""
+    """Return (lambda / beta)^2 sum E (S_xx)_ij^2 over the units (i, j).
+
+    The expectation is n, and n (n + 2) on the diagonal.
+    """
     check_sizes(d, n, sigma, rank)
     step: Any = signal_share(d, n, sigma) / n
     squares = sum(n * (n + 2) if i == j else n for i, j in _units(d, rank, readers))
@@ -50,9 +56,9 @@ def _units(d: int, rank: int, readers: int) -> list[tuple[int, int]]:
 
 
 def residual_key_weights(d: int, n: int, sigma: Number, rank: int, readers: int, s: Number) -> Weights:
-    """Weights of `residual_key_heads(readers)` that explain rank (d - rank) + min(readers, rank^2) entries as s -> 0.
+    """Return weights of `residual_key_heads(readers)` that explain rank (d - rank) + min(readers, rank^2) entries.
 
-    Raises InvalidSize for a rank of 0 or d, and for fewer readers than 2 rank - d + 1.
+    They do so as s -> 0.  Raises InvalidSize for a rank of 0 or d, and for fewer readers than 2 rank - d + 1.
     """
     check_sizes(d, n, sigma, rank)
     rows = d - rank
@@ -82,6 +88,6 @@ def residual_key_weights(d: int, n: int, sigma: Number, rank: int, readers: int,
 
 
 def realignment(t: Array) -> Array:
-    """A linear map on d x d matrices, t[i, j, k, l] Z[k, l] summed, as a matrix of rows (i, l) and columns (k, j)."""
+    """Return a linear map t[i, j, k, l] Z[k, l] on d x d matrices, as a matrix of rows (i, l) and columns (k, j)."""
     d = t.shape[0]
     return t.transpose(0, 3, 2, 1).reshape(d * d, d * d)

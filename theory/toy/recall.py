@@ -1,4 +1,4 @@
-r"""Associative recall by two layers of attention: what sharing keys leaves, and what it costs.
+r"""Associative recall by two layers of attention with shared keys: it remains possible, with small margins.
 
 A prompt is k_1 v_1 ... k_n v_n, then keys again: at token t = 2n + i stands the key of a pair q, whose value is asked
 for.  Keys are different ones, and so are values.  Attention is causal, there are no positions, norms or feed-forwards,
@@ -55,7 +55,7 @@ HALF = Fraction(1, 2)
 
 
 def strength(n: int) -> int:
-    """Return B, by which head A counts, for n pairs."""
+    """Return B, the strength of head A, for n pairs."""
     return 2 * n
 
 
@@ -63,9 +63,9 @@ def shared_key_scores(n: int, query: int, asked: int, before: int | None = None)
     """Return the scores of v_1, ..., v_n at a query, from two layers with shared keys; values elsewhere have 0.
 
     Args:
-        n: pairs.
-        query: which of the queries, from 1.
-        asked: q, which pair it asks for, from 1.
+        n: Pairs.
+        query: Which of the queries, from 1.
+        asked: q, the pair that it asks for, from 1.
         before: B; by default `strength`.
     """
     t, weight = 2 * n + query, strength(n) if before is None else before
@@ -76,7 +76,7 @@ def shared_key_scores(n: int, query: int, asked: int, before: int | None = None)
 
 
 def margin(n: int, query: int, asked: int, before: int | None = None) -> Fraction:
-    """Return by how much the right value's score is above every other one, in the prompt or not."""
+    """Return the lead of the right value's score over every other one, in the prompt or not."""
     scores = shared_key_scores(n, query, asked, before)
     right = scores.pop(asked - 1)
     return right - max([Fraction(0), *scores])
@@ -88,12 +88,12 @@ def least_margin(n: int) -> Fraction:
 
 
 def most_loss(n: int, values: int, readout: float) -> float:
-    """Return what recall by shared keys costs at most, in nats per query.
+    """Return the largest loss of recall by shared keys, in nats per query.
 
     Args:
-        n: pairs.
-        values: V, that there are to choose from.
-        readout: s, by which all scores are multiplied.
+        n: Pairs.
+        values: V, the values to choose from.
+        readout: s, the factor of all scores.
     """
     return math.log1p((values - 1) * math.exp(-readout * float(least_margin(n))))
 
@@ -104,10 +104,10 @@ def shared_key_weights(n: int, keys: int, values: int, match: float) -> dict[str
     Heads are K or V wide, whichever is more.  Maps are applied from the left: (out, in).
 
     Args:
-        n: pairs.
-        keys: K, that there are to choose from.
-        values: V, likewise.
-        match: the score of a token equal to the query's own; others have 0.  Its limit is infinite.
+        n: Pairs.
+        keys: K, the keys to choose from.
+        values: V, the values to choose from.
+        match: The score of a token equal to the query's own; others have 0.  Its limit is infinite.
     """
     head = max(keys, values)
     key, value, copy = slice(0, keys), slice(keys, keys + values), slice(keys + values, keys + 2 * values)

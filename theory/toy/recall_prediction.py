@@ -1,4 +1,4 @@
-"""What theory says of a two-layer plan in associative recall: which losses it cannot go below, how wide its tokens are.
+"""Predictions for a two-layer plan in associative recall: the loss it cannot go below, and the width of its tokens.
 
 Interleaved prompts (`theory.toy.lookup`, `theory.toy.recall`): one layer cannot do better than ln n, so layer 2 finds
 the value's token by the key that layer 1 copied there.  What a head of layer 2 reads decides.
@@ -32,15 +32,15 @@ PAIRED_WIDTH = 2  # of three or more values
 
 @dataclass(frozen=True)
 class RecallPrediction:
-    """What theory says of a plan.
+    """The prediction for a plan.
 
     Attributes:
-        guess: loss of a guess that knows nothing of the prompt, ln V, in nats per query.
-        plateau: loss of attending to all values of the prompt alike, ln n.
-        floor: what no weights go below: ln n or 0.
-        how: how the plan recalls.
-        least_width: least numbers per token with which it does, by that; None where that is not known, or it does not.
-        vanilla_width: the same of vanilla.
+        guess: Loss of a guess that knows nothing of the prompt, ln V, in nats per query.
+        plateau: Loss of attending to all values of the prompt alike, ln n.
+        floor: The loss that no weights go below: ln n or 0.
+        how: The way in which the plan recalls.
+        least_width: Least numbers per token for that way; None where it is not known, or the plan does not recall.
+        vanilla_width: The same for vanilla.
     """
 
     guess: float
@@ -52,11 +52,11 @@ class RecallPrediction:
 
 
 def predict_recall(plan: Plan, setting: RecallSetting) -> RecallPrediction:
-    """Return what theory says of recall by a plan of two layers, whose weights may be as large as one likes.
+    """Return the prediction for recall by a plan of two layers, whose weights may be arbitrarily large.
 
     Args:
-        plan: of two layers.
-        setting: with two keys and values or more; three values or more where a token holds both.
+        plan: A plan of two layers.
+        setting: At least two keys and values; at least three values where a token holds both.
 
     Raises:
         NotCovered: for plans and sizes of which nothing is proved.

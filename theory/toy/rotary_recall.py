@@ -39,7 +39,10 @@ MATCH = 30.0
 
 
 def speeds(width: int, base: float = 10_000.0) -> np.ndarray:
-    """Return by how much each pair of numbers of a head turns per token, the slowest first, in radians: (width / 2,).
+    """Return the angle by which each pair of numbers of a head turns per token, the slowest first.
+
+    Returns:
+        Radians, (width / 2,).
 
     Raises:
         BadInput: for an odd width.
@@ -54,10 +57,10 @@ def rotary_scores(n: int, query: int, asked: int, speed: float, match: float = M
     """Return the scores of v_1, ..., v_n at a query; values that are not in the prompt have 0: (n,).
 
     Args:
-        n: pairs.
-        query: which of the queries, from 1.
-        asked: q, which pair it asks for, from 1.
-        speed: of the asked key's pair of numbers, in radians per token.
+        n: Pairs.
+        query: Which of the queries, from 1.
+        asked: q, the pair that it asks for, from 1.
+        speed: Turn of the asked key's pair of numbers, in radians per token.
         match: M, the score of an equal token at no distance.
     """
     t, strength = 2 * n + query, 2 * n
@@ -70,7 +73,7 @@ def rotary_scores(n: int, query: int, asked: int, speed: float, match: float = M
 
 
 def rotary_margin(n: int, query: int, asked: int, speed: float, match: float = MATCH) -> float:
-    """Return by how much the right value's score is above every other one, there or not; see `rotary_scores`."""
+    """Return the lead of the right value's score over every other one, in the prompt or not; see `rotary_scores`."""
     scores = rotary_scores(n, query, asked, speed, match)
     return float(scores[asked - 1] - max([0.0, *np.delete(scores, asked - 1)]))
 

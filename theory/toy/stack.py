@@ -1,4 +1,4 @@
-"""Linear attention with a residual stream, token by token, in numpy: what claims on deeper toys are checked against.
+"""Linear attention with a residual stream, token by token, in numpy: the reference for claims on deeper toys.
 
 It knows projections, heads and tokens, and nothing of polynomials, Gram matrices or gradient steps.
 """
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """weight * V times the stream into layer `source`, or the raw tokens where that is 0; matrix V: (2d, 2d)."""
+    """A value: weight * V times the stream into layer `source`, or the raw tokens if that is 0; matrix V: (2d, 2d)."""
 
     source: int
     matrix: Array
@@ -37,9 +37,14 @@ Layers = Sequence[Sequence[AttentionHead]]
 
 
 def run(tokens: Array, layers: Layers, raw: Array | None = None) -> list[Array]:
-    """The streams into layers 1, 2, ... and out of the last one.  Every token attends over all but the last one.
+    """Return the streams into layers 1, 2, ... and out of the last one.
 
-    tokens: (..., T, width), a token a row; raw: what source 0 stands for, from before `tokens` were made.
+    Every token attends over all but the last one.
+
+    Args:
+        tokens: (..., T, width), one token per row.
+        layers: The heads of each layer.
+        raw: The tokens for source 0, from before `tokens` were made; by default `tokens`.
     """
     streams = [tokens if raw is None else raw, tokens]
     for heads in layers:
@@ -54,24 +59,24 @@ def run(tokens: Array, layers: Layers, raw: Array | None = None) -> list[Array]:
 
 
 def side_by_side(x: Array, y: Array, query: Array) -> Array:
-    """Tokens (x_t ; y_t) and (query ; 0) as rows, from x and y: (d, n), query: (d,)."""
+    """Return tokens (x_t ; y_t) and (query ; 0) as rows, from x and y: (d, n), query: (d,)."""
     return np.concatenate([np.concatenate([x, y]).T, np.concatenate([query, 0 * y[:, 0]])[None]])
 
 
 def x_slot(matrix: Array) -> Array:
-    """A projection that reads and writes the x slot alone; matrix: (d, d)."""
+    """Return a projection that reads and writes the x slot alone; matrix: (d, d)."""
     zero = np.zeros_like(matrix)
     return np.block([[matrix, zero], [zero, zero]])
 
 
 def y_slot(matrix: Array) -> Array:
-    """A projection that reads and writes the y slot alone; matrix: (d, d)."""
+    """Return a projection that reads and writes the y slot alone; matrix: (d, d)."""
     zero = np.zeros_like(matrix)
     return np.block([[zero, zero], [zero, matrix]])
 
 
 def descent_layers(steps: Sequence[Mapping[int, Array]]) -> list[list[AttentionHead]]:
-    """One head a source: B_lm, (d, d) each, by source m, for layers 1, 2, ..."""
+    """Return one head per source from B_lm, (d, d) each, by source m, for layers 1, 2, ..."""
     eye = np.eye(len(next(iter(steps[0].values()))))
     look = x_slot(eye)
     return [
@@ -81,7 +86,10 @@ def descent_layers(steps: Sequence[Mapping[int, Array]]) -> list[list[AttentionH
 
 
 def predicts(tokens: Array, layers: Layers, expected: Array) -> bool:
-    """Whether minus the y slot of the last token is `expected`, to the rounding of sums over T tokens in k layers."""
+    """Return whether minus the y slot of the last token is `expected`, to rounding.
+
+    The tolerance is that of sums over T tokens in k layers.
+    """
     streams = run(tokens, layers)
     d = len(expected)
     size = max(float(np.linalg.norm(s)) for s in streams) + float(np.linalg.norm(expected))
@@ -90,13 +98,13 @@ def predicts(tokens: Array, layers: Layers, expected: Array) -> bool:
 
 
 def prompt(rng: np.random.Generator, d: int, n: int, sigma: float) -> tuple[Array, Array, Array]:
-    """x and y: (d, n), and a query (d,)."""
+    """Return x and y: (d, n), and a query (d,)."""
     x = rng.standard_normal((d, n))
     return x, rng.standard_normal((d, d)) @ x + sigma * rng.standard_normal((d, n)), rng.standard_normal(d)
 
 
 def polynomial_prediction(residual: Sequence[float], x: Array, y: Array, query: Array) -> Array:
-    """S_yx q(S_xx) query, with p = 1 - s q given by its coefficients, ascending."""
+    """Return S_yx q(S_xx) query, with p = 1 - s q given by its coefficients, ascending."""
     out, power = np.zeros(len(query)), query
     for coefficient in residual[1:]:
         out = out - coefficient * (y @ (x.T @ power))

@@ -1,4 +1,4 @@
-"""What layer 1's tokens let MHA explain, exactly, and a descent in the tokens.
+"""Entries that MHA can explain from layer 1's tokens, exactly, and a descent in the tokens.
 
 Setting of `theory.toy.positions`, where every pair is written into its tokens in the same way: C_k (x_t ; y_t), with
 C_k: m x 2d, k = 1 for x_t's token, k = 2 for y_t's.  With enough heads in layer 1 the C_k are free, and all that enough
@@ -22,14 +22,14 @@ from theory.prompts.moments import Array, PromptMoments
 
 
 def best_entries(d: int, n: int, sigma: float, tokens: Array) -> float:
-    """Entries of W*, in units of rho, that the best linear map of G explains; tokens: C_k, (K, m, 2d)."""
+    """Return the entries of W*, in units of rho, that the best linear map of G explains; tokens: C_k, (K, m, 2d)."""
     return _objective(d, n, sigma)(tokens)[0]
 
 
 def most_entries(
     d: int, n: int, sigma: float, width: int, *, starts: int = 8, seed: int = 0, kinds: int = 2, steps: int = 2000
 ) -> tuple[float, Array]:
-    """The most that descents from Gaussian tokens find, `kinds` tokens a pair, and these tokens."""
+    """Return the most that descents from Gaussian tokens find, with `kinds` tokens per pair, and these tokens."""
     rng, objective, shape = np.random.default_rng([seed, d, width]), _objective(d, n, sigma), (kinds, width, 2 * d)
 
     def loss(flat: Array) -> tuple[float, Array]:
@@ -46,7 +46,7 @@ def most_entries(
 
 
 def _objective(d: int, n: int, sigma: float) -> Callable[[Array], tuple[float, Array]]:
-    """(C_k) -> entries explained, and their gradient."""
+    """Return a function from the C_k to the entries explained and their gradient."""
     check_sizes(d, n, sigma)
     size = 2 * d
     left, right = np.triu_indices(size)

@@ -17,7 +17,7 @@ from theory.toy.population import Weights
 
 @dataclass(frozen=True, eq=False)
 class Prompt:
-    """Context x and y: (d, n); query x_{n+1}: (d, 1)."""
+    """A prompt with context x and y: (d, n), and query x_{n+1}: (d, 1)."""
 
     x: Array
     y: Array
@@ -25,16 +25,16 @@ class Prompt:
 
     @property
     def tokens(self) -> Array:
-        """E = (x_1, y_1, ..., y_n, x_{n+1}): (d, 2n + 1)."""
+        """The tokens E = (x_1, y_1, ..., x_n, y_n, x_{n+1}): (d, 2n + 1)."""
         return np.concatenate([_pairs(self.x, self.y), self.query], axis=1)
 
     def copied(self, a: Array, b: Array) -> Array:
-        """TF_1(E) of Assumption 1: (d, 2n + 1)."""
+        """Return TF_1(E) of Assumption 1: (d, 2n + 1)."""
         query = np.concatenate([a @ self.query, 0 * self.query[: len(b)]])
         return np.concatenate([_pairs(self.x, self.labels(a, b)), query], axis=1)
 
     def labels(self, a: Array, b: Array) -> Array:
-        """All u_t = (A x_t ; B y_t): (d, n)."""
+        """Return all u_t = (A x_t ; B y_t): (d, n)."""
         return np.concatenate([a @ self.x, b @ self.y])
 
     def with_(self, **changes: Any) -> Prompt:
@@ -46,7 +46,7 @@ def _pairs(x: Array, y: Array) -> Array:
 
 
 def whole(rng: np.random.Generator, *shape: int) -> Array:
-    """Whole numbers from -4 to 4."""
+    """Return whole numbers from -4 to 4."""
     return rng.integers(-4, 5, shape).astype(object)
 
 
@@ -59,21 +59,21 @@ def draw_weights(rng: np.random.Generator, a: int, d: int, heads: int = 2) -> We
 
 
 def context(e: Array) -> Array:
-    """The diagonal matrix P of Eqn. (2), which drops the query: (2n + 1, 2n + 1)."""
+    """Return the diagonal matrix P of Eqn. (2), which drops the query: (2n + 1, 2n + 1)."""
     keep = np.eye(e.shape[1], dtype=object)
     keep[-1, -1] = 0
     return keep
 
 
 def full_key(k: Array) -> Array:
-    """A d x d matrix W_K^T W_Q whose first columns are K."""
+    """Return a d x d matrix W_K^T W_Q whose first columns are K."""
     return np.concatenate([k, np.zeros((len(k), len(k) - k.shape[1]), dtype=object)], axis=1)
 
 
 def output(prompt: Prompt, w: Weights, heads: Heads, mask: Array | None = None) -> Array:
-    """The last column of H E_out, with W_Q = I, W_K = (K 0)^T and H W_V = W: (d, 1).
+    """Return the last column of H E_out, with W_Q = I, W_K = (K 0)^T and H W_V = W: (d, 1).
 
-    mask    stands in for P, where given
+    mask    replaces P, where given
     """
     first = prompt.copied(w.a, w.b)
     mask = context(first) if mask is None else mask

@@ -1,4 +1,4 @@
-"""What is proved of a two-layer plan whose first layer is trained: bounds on the entries of W* that it explains.
+"""Proved bounds on the entries of W* that a two-layer plan explains if its first layer is trained.
 
 Setting of `theory.toy.positions`: linear attention, W0 = 0, tokens of m numbers, layer 1's scores of positions alone,
 heads as wide as tokens.  `First` says what layer 2 reads:
@@ -78,7 +78,7 @@ def entry_bounds(
     causal: bool = True,
     counted: bool = False,
 ) -> Bounds:
-    """Entries of W*, in units of rho, that a two-layer plan explains at best: at least, and at most (inf: not bounded).
+    """Return proved bounds on the entries of W* that a two-layer plan explains at best, in units of rho; inf: none.
 
     causal   whether layer 1 is
     counted  with as many heads in each layer as the plan has, in layer 2 of the kind; else with as many as it takes
@@ -114,7 +114,10 @@ def share_bounds(
     causal: bool = True,
     counted: bool = False,
 ) -> Bounds:
-    """The same as shares of E ||W*||^2 = d^2; `bayes_share` where nothing else bounds them.  Raises as the above."""
+    """Return `entry_bounds` as shares of E ||W*||^2 = d^2; `bayes_share` where nothing else bounds them.
+
+    Raises as `entry_bounds`.
+    """
     bounds = entry_bounds(plan, d, n, sigma, width, first, causal=causal, counted=counted)
     rho = float(signal_share(d, n, sigma))
     least, most = (float(entries) * rho / d**2 for entries in bounds)
@@ -122,7 +125,10 @@ def share_bounds(
 
 
 def bayes_share(d: int, n: int, sigma: float) -> float:
-    """The share that no model whatever exceeds: the posterior mean's, with the sampling error of `regression.ridge`."""
+    """Return the share that no model exceeds: that of the posterior mean.
+
+    It has the sampling error of `regression.ridge`.
+    """
     return 1 - (ridge(d, n, sigma).value - float(zero(d, sigma)) + d**2) / d**2
 
 
@@ -138,11 +144,11 @@ def worth_bounds(
     causal: bool = True,
     counted: bool = False,
 ) -> Bounds:
-    """Of the worth of a plan at a width: vanilla's width for as many entries, over this one, as in `theory.toy.worth`.
+    """Return bounds on the worth of a plan at a width, as in `theory.toy.worth`.
 
-    Between whole widths vanilla is a straight line in log width.  Below d it is bounded as in (2), by copying and by
-    m (m+1) / 2, since neither needs more of the read-in.  The bounds are 0 and inf where nothing is proved.  Raises as
-    `entry_bounds`.
+    Worth is vanilla's width for as many entries, over this width.  Between whole widths vanilla is a straight line in
+    log width.  Below d it is bounded as in (2), by copying and by m (m+1) / 2, since neither needs more of the
+    read-in.  The bounds are 0 and inf where nothing is proved.  Raises as `entry_bounds`.
     """
 
     def bounds(of: Plan, at: int) -> Bounds:
@@ -166,14 +172,14 @@ def worth_bounds(
 
 
 def _worth(curve: dict[int, float], entries: float, width: int) -> float:
-    """1 where the curve holds as many entries at this width; 0 where its first width holds more."""
+    """Return the worth: 1 where the curve holds as many entries at this width, 0 where its first width holds more."""
     if entries == curve[width]:
         return 1.0
     return 0.0 if entries <= curve[1] else _crossing(sorted(curve.items()), entries) / width
 
 
 def _crossing(curve: list[tuple[int, float]], entries: float) -> float:
-    """The least width at which a curve that never falls reaches so many entries; inf if it does not."""
+    """Return the least width at which a curve that never falls reaches `entries`; inf if it does not."""
     for (w, before), (_, after) in pairwise(curve):
         if after >= entries:
             return exp(log(w) + float(entries - before) / float(after - before) * log((w + 1) / w))
@@ -181,7 +187,10 @@ def _crossing(curve: list[tuple[int, float]], entries: float) -> float:
 
 
 def _count(plan: Plan, heads: Heads) -> tuple[int, int]:
-    """Heads of layer 1, and ordinary ones of layer 2: SkipV0 has fewer there, and SkipKV1Former's others are raw."""
+    """Return the heads of layer 1, and the ordinary ones of layer 2.
+
+    SkipV0 has fewer there, and SkipKV1Former's others are raw.
+    """
     pairs = [head for head in heads if not head.raw and not head.key_raw]
     ordinary = {pair.readout[0] for pair in pairs if isinstance(pair.readout, tuple)}  # (head, value): `toy_heads`
     return len(plan.live(1)), len(ordinary)
@@ -224,7 +233,10 @@ def _most(heads: Heads, d: int, width: int, first: First, *, causal: bool) -> An
 def vanilla_least(
     d: int, n: int, sigma: float, width: int, first: First, *, causal: bool = True, count: tuple[int, int] | None = None
 ) -> float:
-    """What `count` heads of layer 1 and ordinary ones of layer 2, or as many as it takes, explain at least: (2)."""
+    """Return the entries that vanilla explains at least, by (2).
+
+    `count` holds the heads of layer 1 and the ordinary ones of layer 2; None: as many as it takes.
+    """
     return max(0.0, *_constructions(d, n, sigma, min(width, 2 * d), first, causal=causal, count=count))
 
 

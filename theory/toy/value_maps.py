@@ -1,4 +1,4 @@
-"""What the assumed-copy toy says of every two-layer plan: the lowest loss it can reach, at W0 = 0.
+"""The lowest loss that the assumed-copy toy of any two-layer plan can reach, at W0 = 0.
 
 Setting and notation of `theory.skipv1.gap`.  A head of layer 2 attends over pairs of a value and a key, each *copied*
 (TF_1(E), where y_t's token holds u_t) or *raw* (E, where it holds y_t); see `theory.plans.heads`.  A pair contributes
@@ -76,15 +76,19 @@ class Optimum:
 
 
 def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum:
-    """Of a two-layer plan at one task and rank: the closed form, or, where there is none, `optimum_by_descent`.
+    """Return the optimum of a two-layer plan at one task and rank.
 
-    Raises NotCovered if the toy does not cover the plan, InvalidSize for sizes without meaning or too large.
+    It is the closed form or, where there is none, `optimum_by_descent`.
+
+    Raises:
+        NotCovered: if the toy does not cover the plan.
+        InvalidSize: for sizes without meaning or too large.
     """
     return closed_form(plan, d, n, sigma, rank) or optimum_by_descent(plan, d, n, sigma, rank)
 
 
 def closed_form(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum | None:
-    """The theorem's number, or None where it has none.  Raises as `optimum`."""
+    """Return the theorem's number, or None where it has none.  Raises as `optimum`."""
     check_sizes(d, n, sigma, rank)
     heads = toy_heads(plan)
     share = explained_entries(heads, d, rank)
@@ -106,7 +110,7 @@ def optimum_by_descent(
     law: Mapping[str, Any] | None = None,
     after_start: Callable[[int, float], None] | None = None,
 ) -> Optimum:
-    """The lowest of `starts` exact descents, by default as many as `descents(law)` says.
+    """Return the lowest of `starts` exact descents, by default as many as `descents(law)` says.
 
     after_start: as in `theory.toy.minimise`.
     law: what else `PromptMoments` takes, such as w0; here nothing needs W0 = 0.  Raises as `optimum`.
@@ -134,8 +138,8 @@ def optimum_by_descent(
 
 
 def descents(law: Mapping[str, Any] | None) -> tuple[int, int | None]:
-    """How many descents are begun by default where the task has this law, and how many of them, the lowest, are
-    finished; None: all."""
+    """Return how many descents are begun under this law by default, and how many, the lowest, are finished; None:
+    all."""
     return (AROUND, FINISHED) if "w0" in (law or {}) else (STARTS, None)
 
 
@@ -144,7 +148,7 @@ def _has_beside(plan: Plan) -> bool:
 
 
 def explained_entries(heads: Heads, d: int, rank: int, rows: int | None = None) -> int | None:
-    """The number of entries of W* that are explained, in units of rho; None without a closed form.
+    """Return the number of entries of W* that are explained, in units of rho; None without a closed form.
 
     rows: of B, d - rank unless tokens have another width than d; see `theory.toy.width`.
     """
@@ -153,7 +157,10 @@ def explained_entries(heads: Heads, d: int, rank: int, rows: int | None = None) 
 
 
 def explained_entry_bounds(heads: Heads, d: int, rank: int, rows: int | None = None) -> tuple[int, int]:
-    """The least and the most that `explained_entries` can be; they differ only where a copied value has a raw key."""
+    """Return the least and the most that `explained_entries` can be.
+
+    They differ only where a copied value has a raw key.
+    """
     pairs = _pairs(heads)
     if (RAW, COPIED) in pairs:
         return (rank * d,) * 2
@@ -163,18 +170,21 @@ def explained_entry_bounds(heads: Heads, d: int, rank: int, rows: int | None = N
 
 
 def needs_free_weights(heads: Heads) -> bool:
-    """Whether several heads have to work together for the closed form, so that it holds only if nothing binds them."""
+    """Return whether the closed form needs several heads to work together.
+
+    Then it holds only if nothing binds their weights.
+    """
     pairs = _pairs(heads)
     return (COPIED, RAW) in pairs and (RAW, COPIED) not in pairs
 
 
 def _pairs(heads: Heads) -> set[tuple[bool, bool]]:
-    """Which kinds of value meet which kinds of key."""
+    """Return which kinds of value meet which kinds of key."""
     return {(bool(head.raw), bool(head.key_raw)) for head in heads}
 
 
 def _attained(heads: Heads, *, free: bool) -> bool | None:
-    """Whether weights reach a closed form that explains something; `free`: nothing binds the weights of the pairs."""
+    """Return whether weights reach a nonzero closed form; `free`: nothing binds the weights of the pairs."""
     pairs = _pairs(heads)
     if {(RAW, COPIED), (COPIED, COPIED)} <= pairs:
         return True if free else None

@@ -1,4 +1,4 @@
-"""What the assumed-copy toy says when its tokens are wider, or narrower, than the task: an embedding of width m.
+"""The assumed-copy toy with tokens wider, or narrower, than the task: an embedding of width m.
 
 The theorem of `theory.toy.value_maps` gives the token of y_t exactly d numbers, to be divided between x_t and y_t.  A
 model that reads its input into an embedding of width m has m of them: u_t = (A x_t ; B y_t) with A: a x d, B: b x d and
@@ -33,16 +33,16 @@ from theory.toy.value_maps import explained_entry_bounds, needs_free_weights
 
 
 def most_entries_at_width(heads: Heads, d: int, width: int) -> int | None:
-    """Entries of W*, of d^2, that an embedding of `width` lets the heads explain, in units of rho; None: not known.
+    """Return how many of W*'s d^2 entries an embedding of `width` lets the heads explain; None: not known.
 
-    Raises InvalidSize for a width below d, which loses part of the input.
+    They count in units of rho.  Raises InvalidSize for a width below d, which loses part of the input.
     """
     least, most = entry_bounds_at_width(heads, d, width)
     return most if least == most else None
 
 
 def entry_bounds_at_width(heads: Heads, d: int, width: int) -> tuple[int, int]:
-    """The least and the most that `most_entries_at_width` can be.  Raises InvalidSize for a width below d."""
+    """Return the least and the most that `most_entries_at_width` can be.  Raises InvalidSize for a width below d."""
     if isinstance(width, bool) or not isinstance(width, int) or width < d:
         raise InvalidSize(f"width must be a whole number from d = {d}, got {width!r}")
     divisions = ((min(a, d), min(width - a, d)) for a in range(width + 1))
@@ -51,7 +51,7 @@ def entry_bounds_at_width(heads: Heads, d: int, width: int) -> tuple[int, int]:
 
 
 def explained_share_at_width(plan: Plan, d: int, n: int, sigma: float, width: int) -> float | None:
-    """The share of E ||W*||^2 = d^2 that the toy of a two-layer plan explains at most, at the best rank.
+    """Return the share of E ||W*||^2 = d^2 that the toy of a two-layer plan explains at most, at the best rank.
 
     Raises theory.plans.heads.NotCovered if the toy does not cover the plan, InvalidSize for sizes without meaning.
     """

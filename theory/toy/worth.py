@@ -1,4 +1,4 @@
-"""What a variant is worth in width: by what factor vanilla's tokens have to grow to explain as much.
+"""The worth of a variant in width: the factor by which vanilla's tokens have to grow to explain as much.
 
 Setting of `theory.toy.width`: the assumed copy, W0 = 0, tokens of m numbers, the best division of them.  Let v(w) be
 the entries of W* that vanilla explains at width w, and e(m) a plan's at width m; both count in units of rho, so that
@@ -38,21 +38,21 @@ from theory.toy.width import entry_bounds_at_width
 
 
 class Bounds(NamedTuple):
-    """What is proved of a number: it is at least `least` and at most `most`; equal where it is known."""
+    """Proved bounds of a number: it is at least `least` and at most `most`; they are equal where it is known."""
 
     least: float
     most: float
 
 
 def vanilla_entries(d: int, width: int) -> int:
-    """min(floor(w^2 / 4), d^2): entries of W*, in units of rho, that vanilla explains at any width w >= 1."""
+    """Return min(floor(w^2 / 4), d^2), the entries of W* that vanilla explains at any width w >= 1, in units of rho."""
     check_sizes(d, 1, 0)
     at_least("width", width, 1)
     return int(min(width * width // 4, d**2))
 
 
 def equal_width(d: int, entries: float) -> float:
-    """The least width at which vanilla explains so many entries, interpolated in log width; 0 for no entries.
+    """Return the least width at which vanilla explains `entries`, interpolated in log width; 0 for no entries.
 
     Raises BadInput for entries below 0 or above d^2.
     """
@@ -70,7 +70,7 @@ def equal_width(d: int, entries: float) -> float:
 
 
 def worth_at_width(plan: Plan, d: int, width: int) -> Bounds:
-    """The worth of a two-layer plan at width m >= d, under the assumed copy.
+    """Return the worth of a two-layer plan at width m >= d, under the assumed copy.
 
     The bounds differ where its entries are not known.  Raises theory.plans.heads.NotCovered if the toy does not cover
     the plan, InvalidSize for sizes without meaning.
@@ -80,12 +80,15 @@ def worth_at_width(plan: Plan, d: int, width: int) -> Bounds:
 
 
 def worth_of_entries(d: int, width: int, entries: float) -> float:
-    """The worth of what explains so many entries at this width: 1 where vanilla explains as many there."""
+    """Return the worth of explaining `entries` at this width: 1 where vanilla explains as many there."""
     return 1.0 if entries == vanilla_entries(d, width) else equal_width(d, entries) / width
 
 
 def plan_entries(plan: Plan, d: int, width: int) -> Bounds:
-    """Entries of W*, in units of rho, that the toy of a plan explains under the assumed copy.  Raises as the above."""
+    """Return the entries of W*, in units of rho, that the toy of a plan explains under the assumed copy.
+
+    Raises as `worth_at_width`.
+    """
     check_sizes(d, 1, 0)
     heads = toy_heads(plan)
     least, most = entry_bounds_at_width(heads, d, width)

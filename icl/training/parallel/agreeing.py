@@ -1,4 +1,4 @@
-"""What processes agree on beside tensors: results of the first one, errors of any, flags.
+"""Agreement of processes on things beside tensors: results of the first one, errors of any, flags.
 
 It goes over gloo, between CPUs, in groups of its own, whatever gradients go over.
 """
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class OfAnother(SystemExit):
-    """Another process has failed, and has said so: this one ends quietly, with the same status."""
+    """An exit because another process has failed and has said so: this one ends quietly, with the same status."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -24,7 +24,7 @@ class OfAnother(SystemExit):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Among `count` processes, of which this one is `rank`.
+    """The agreement among `count` processes, of which this one is `rank`.
 
     control   the group that is used by the thread that trains
     saving    that of the thread that saves
@@ -36,15 +36,17 @@ class Agreement:
     saving: Any
 
     def all(self, own: T) -> list[T]:
-        """What each has, by rank."""
+        """Return the values of all processes, by rank."""
         found: list[Any] = [None] * self.count
         dist.all_gather_object(found, own, group=self.control)
         return found
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """In here all do their part, without a word to others.  If it fails in some, the first of these raises what it
-        was and the others OfAnother."""
+        """Run the block in all processes, without communication.
+
+        If it fails in some, the first of these raises its error and the others OfAnother.
+        """
         trouble: Exception | None = None
         try:
             yield
@@ -59,7 +61,10 @@ class Agreement:
         raise OfAnother
 
     def first(self, action: Callable[[], T]) -> T:
-        """What `action` finds in the first process.  What it raises there ends the others, with OfAnother."""
+        """Return the result of `action` in the first process.
+
+        What it raises there ends the others, with OfAnother.
+        """
         found: list[Any] = [None]
         with self.together():
             if self.rank == 0:

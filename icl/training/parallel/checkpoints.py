@@ -1,6 +1,6 @@
 """Checkpoints of several processes, each of which saves its part while training goes on.
 
-A folder as `icl.checkpoint` has it, with a safetensors file a process, by torch.distributed.checkpoint.  It gets its
+A folder as `icl.checkpoint` has it, with a safetensors file per process, by torch.distributed.checkpoint.  It gets its
 name when all files are there and synced and the first process has written down their digests; so a kill, at whatever
 moment and of whichever process, leaves the one before it.
 """
@@ -34,7 +34,10 @@ from icl.training.parallel.agreeing import Agreement
 
 
 class ShardedCheckpoints:
-    """Those of one training, which `identity` names; `warn` is told of unreadable ones, by the first process."""
+    """The checkpoints of one training, which `identity` names.
+
+    The first process calls `warn` for unreadable ones.
+    """
 
     def __init__(self, folder: Path, identity: str, warn: Callable[[str], None], agreement: Agreement) -> None:
         self.identity, self._warn, self._agreement = identity, warn, agreement
@@ -43,7 +46,10 @@ class ShardedCheckpoints:
         self._under_way: Future[None] | None = None
 
     def save(self, step: int, tensors: Mapping[str, Tensor], **numbers: float) -> None:
-        """Returns when the tensors are copied; they are written meanwhile.  Raises what went wrong the time before."""
+        """Copy the tensors and return; they are written meanwhile.
+
+        Raises what went wrong the time before.
+        """
         self.wait()
         part = Path(self._agreement.first(lambda: str(self._of_folder.begun(step))))
         writer = HuggingFaceStorageWriter(str(part), save_distributed=True)
@@ -53,7 +59,7 @@ class ShardedCheckpoints:
         self._under_way = self._thread.submit(self._end, written, part, about)
 
     def _end(self, written: Future[Any], part: Path, about: Mapping[str, Any]) -> None:
-        """In a thread of its own, after all have written."""
+        """Complete a checkpoint, in a thread of its own, after all processes have written."""
         try:
             written.result()
         except BaseException as error:  # of torch, which raises it in all processes
@@ -67,25 +73,28 @@ class ShardedCheckpoints:
             self._of_folder.ended(part, everything, digest_of(everything))
 
     def _digests(self, part: Path) -> dict[str, str] | str:
-        """Of this process's files, by name; or why they cannot be read."""
+        """Return the digests of this process's files, by name; or why they cannot be read."""
         try:
             return {file.name: digest_of_file(file) for file in part.glob(f"shard-{self._agreement.rank + 1:05d}-*")}
         except OSError as error:
             return str(error)
 
     def wait(self) -> None:
-        """Until what was saved lies there.  Raises OSError if it could not be written."""
+        """Wait until the last save is on disk.  Raises OSError if it could not be written."""
         under_way, self._under_way = self._under_way, None
         with self._agreement.together():
             if under_way is not None:
                 under_way.result()
 
     def close(self) -> None:
-        """As `wait`, alone and whatever comes of it."""
+        """Wait for the writing thread alone, and ignore its errors."""
         self._thread.shutdown()
 
     def newest(self, *, of_any: bool = False) -> Checkpoint | None:
-        """As `Checkpoints.newest`, without the tensors; every process checks a part of the files."""
+        """Return the newest checkpoint as `Checkpoints.newest` does, without the tensors.
+
+        Every process checks a part of the files.
+        """
         paths = [Path(path) for path in self._agreement.first(lambda: [str(path) for path in self._of_folder.paths()])]
         for path in paths:
             found, trouble = self._checked(path)
@@ -105,7 +114,7 @@ class ShardedCheckpoints:
         return None
 
     def _checked(self, path: Path) -> tuple[tuple[int, str, dict[str, float]] | None, str]:
-        """What it belongs to, and what is wrong with it, if anything is."""
+        """Return a checkpoint's description, and what is wrong with it, if anything is."""
         try:
             about = described(path, self._agreement.rank, self._agreement.count)
             return (int(about.pop("step")), about.pop("identity"), about), ""
@@ -115,7 +124,7 @@ class ShardedCheckpoints:
 
 @torch.no_grad()
 def read(model: nn.Module, optimiser: torch.optim.Optimizer, folder: Path) -> None:
-    """Give both what was saved, by whatever number of processes: each reads its part alone."""
+    """Restore model and optimiser, saved by any number of processes: each reads its part alone."""
     reader = HuggingFaceStorageReader(str(folder))
     parameters = dict(model.named_parameters())
     wanted: dict[str, Tensor] = {}
@@ -135,7 +144,7 @@ def read(model: nn.Module, optimiser: torch.optim.Optimizer, folder: Path) -> No
 
 
 def _reason(error: BaseException, part: Path) -> BaseException:
-    """What it was in the process where it went wrong, about a file."""
+    """Return the error of the process in which it occurred, with a file's name."""
     failures = getattr(error, "failures", {})
     for failure in failures.values():
         inner: BaseException | None = failure[0] if isinstance(failure, tuple) else failure

@@ -1,4 +1,7 @@
-"""The processes of one training, connected for as long as it lasts; what only several need is not imported for one."""
+"""The processes of one training, connected as long as it lasts.
+
+Modules that only several processes need are not imported for one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from icl.training.processes import Alone, Processes
 
 @contextmanager
 def joined(launch: Launch | None, *, gpus: bool = True, recomputed: bool = False) -> Iterator[Processes]:
-    """The processes that were launched together (`launched`), connected; or one alone.
+    """Yield the processes that were launched together (`launched`), connected; or one alone.
 
     gpus: whether each is to have one, if there are any.  Raises BadInput, in one line, where that cannot be.
     """

@@ -1,4 +1,4 @@
-"""What torchrun, or whoever starts processes as it does, has told this one in its environment."""
+"""The launch of several processes, as torchrun or another launcher describes it in the environment."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True)
 class Launch:
-    """rank: of this process among `count`; local: among those on its machine."""
+    """The place of this process.  rank: among `count` processes; local: among those on its machine."""
 
     rank: int
     count: int
     local: int
 
     def check(self, gpus: int) -> None:
-        """Raise BadInput, or in another process than the first end quietly, where torch has not what it takes.
+        """Raise BadInput, or end quietly in another process than the first, where torch lacks what it needs.
 
         gpus: of this machine, that are to be used; 0: none
         """
@@ -36,7 +36,7 @@ class Launch:
             raise BadInput(f"process {self.local} of this machine has no GPU of its own: there are {gpus}")
 
     def refuse(self, message: str) -> None:
-        """Raise BadInput, in the first process; the others, to whom the same happens, end quietly."""
+        """Raise BadInput in the first process; the others, to whom the same happens, end quietly."""
         if self.rank:
             raise SystemExit(2)
         raise BadInput(message)
@@ -52,7 +52,10 @@ def check_shares(recipe: Recipe, count: int) -> None:
 
 
 def launched(environment: Mapping[str, str]) -> Launch | None:
-    """None for one process alone.  Raises BadInput for an environment of several that says not all there is to know."""
+    """Return the launch that the environment describes, or None for one process alone.
+
+    Raises BadInput for an environment of several processes that is incomplete.
+    """
     if environment.get("WORLD_SIZE", "1") in ("", "1"):
         return None
     missing = [name for name in NAMES if not environment.get(name)]

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Ranks:
-    """One of several.  recomputed: as `Alone` has it."""
+    """The view of one of several processes.  recomputed: as in `Alone`."""
 
     def __init__(self, launch: Launch, *, recomputed: bool = False) -> None:
         self.count, self.rank, self.local, self.recomputed = launch.count, launch.rank, launch.local, recomputed
@@ -87,11 +87,11 @@ class Ranks:
         return self.agreement.first(action)
 
     def wait(self) -> None:
-        """Until what is being saved lies there.  Raises what went wrong."""
+        """Wait until everything is saved.  Raises what went wrong."""
         for saved in self._checkpoints:
             saved.wait()
 
     def close(self) -> None:
-        """Likewise, without the others, and whatever comes of it."""
+        """Close the checkpoints without the other processes, and ignore errors."""
         for saved in self._checkpoints:
             saved.close()

@@ -22,7 +22,7 @@ from icl.training.recomputing import recompute
 
 
 def shard(model: Decoder, mesh: DeviceMesh, *, recomputed: bool = False, compiled: bool = False) -> None:
-    """In place: parameters become DTensors of the mesh, cut along their first dimension.
+    """Shard the model in place: parameters become DTensors of the mesh, cut along their first dimension.
 
     recomputed   as in `icl.training.recomputing`
     compiled     every sublayer by torch.compile, between the hooks that gather and free its weights
@@ -41,9 +41,9 @@ def shard(model: Decoder, mesh: DeviceMesh, *, recomputed: bool = False, compile
 
 
 def gathered(model: Decoder, device: torch.device | str) -> Decoder | None:
-    """An ordinary decoder with the same weights, on a device, in the first process; None in the others.
+    """Return an ordinary decoder with the same weights, on a device, in the first process; None in the others.
 
-    All of them have to ask.
+    All processes have to call it.
     """
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     weights = get_model_state_dict(model, options=options)
