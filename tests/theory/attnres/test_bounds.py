@@ -68,36 +68,6 @@ def test_reads_are_bounded(depth, layers, seed):
         assert largest(read(depth, outputs[: i + 1], rng)) <= bound * SLACK
 
 
-def test_growth_with_depth():
-    """With C for all: Full C, Block S C, PreNorm its sum, a fixed number of blocks linear in depth."""
-    for layers in (1, 3, 8):
-        config, ones = config_of(layers), [1.0] * 2 * layers
-
-        def last(depth, config=config, ones=ones):
-            return attnres.read_bounds(config, plan_of(config.n_layers, depth), 1.0, ones)[-1]
-
-        assert last(DepthAttention()) == 1
-        assert last(DepthAttention(block=3)) == min(3, len(ones))
-        assert last(DepthAttention(block=layers)) == layers
-        assert last(Residual()) == 1 + len(ones)
-        assert last(DepthAttention(heads=4)) == pytest.approx(math.sqrt(min(4, 1 + len(ones))))
-
-
-@pytest.mark.parametrize("depth", [Residual(), DepthAttention(block=3), DepthAttention(score="sigmoid")])
-def test_the_bound_of_full_is_false_for_others(depth):
-    """Aligned outputs exceed it under every other rule, and keep to the rule's own bound."""
-    outputs, layers = np.broadcast_to(np.eye(4)[0], (7, 1, 4)), 3
-    full, own = (
-        attnres.read_bounds(config_of(layers), plan_of(layers, rule), 1.0, [1.0] * 6)[-1]
-        for rule in (DepthAttention(), depth)
-    )
-    # Zero logits for sigmoid; for Block one block takes all the weight in the limit.
-    block = depth.block if isinstance(depth, DepthAttention) else 1
-    state = outputs[1 : 1 + block].sum(0) if block > 1 else read(depth, outputs, np.random.default_rng(0), zero=True)
-    assert full == 1
-    assert full * SLACK < largest(state) <= own * SLACK
-
-
 @given(st.integers(1, 6), st.integers(1, 5), st.floats(0, 3), st.sampled_from([0.0, 1e-5, 1.0]), seeds)
 def test_no_weight_falls_below_the_floor(sources, d, size, eps, seed):
     rng = np.random.default_rng(seed)
@@ -147,15 +117,12 @@ def test_attnres_starts_as_prenorm_scaled(depth, layers, seed):
         assert np.linalg.norm(h - factor * stream) <= 1e-9 * (1 + np.linalg.norm(stream))
 
 
-def test_start_scales():
+def test_averages_and_a_window_over_everything_start_as_others_do():
     config = config_of(3)
 
     def scale(depth):
         return attnres.start_scale(config, plan_of(3, depth))
 
-    assert scale(DepthAttention()) == pytest.approx([1 / (i + 1) for i in range(7)])
-    assert scale(DepthAttention(block=4)) == pytest.approx([1, 1 / 2, 1 / 2, 1 / 2, 1 / 2, 1 / 3, 1 / 3])
-    assert scale(DepthAttention(score="sigmoid")) == [0.5] * 7
     assert scale(Residual()) == scale(DepthAverage()) == [1.0] * 7
     assert scale(DepthAttention(window=6)) == scale(DepthAttention())
 

@@ -32,32 +32,11 @@ def rank_of(layers, depth):
     return mixing.greatest_rank(config_of(layers), plan(Shape(layers, 1), depth=depth))
 
 
-def closed_form(layers, depth):
-    n = 2 * layers + 1
-    match depth:
-        case Residual():
-            return 1
-        case DepthAttention(window=None, block=block):
-            return max(min(n - t, 1 + -(-t // block)) for t in range(n))
-        case DepthAttention(window=window):
-            return max(min(n - t, 1 + min(t, window)) for t in range(n))
-
-
 RULES = [
     Residual(),
     *(DepthAttention(block=b) for b in (1, 2, 3, 5, 40)),
     *(DepthAttention(window=w) for w in (1, 2, 5)),
 ]
-
-
-@pytest.mark.parametrize("depth", RULES)
-@pytest.mark.parametrize("layers", [1, 2, 3, 6])
-def test_ranks_are_the_closed_forms_and_are_attained(layers, depth):
-    reads = reads_of(layers, depth)
-    weights = mixing.powers(reads)
-    assert all(sum(row) == 1 and min(row) > 0 for row in weights)
-    attained = mixing.semiseparable_rank(mixing.mixing_matrix(reads, weights))
-    assert attained == rank_of(layers, depth) == closed_form(layers, depth)
 
 
 @given(st.sampled_from(RULES), st.integers(1, 3), st.data())
@@ -73,31 +52,6 @@ def test_rank_of_a_block_is_sympy_s(n, data):
     expected = [sympy.Matrix(matrix)[t:, : t + 1].rank() for t in range(n)]
     assert mixing.state_sizes(matrix) == expected
     assert max(expected) <= (n + 1) // 2
-
-
-def test_full_ordinary_rank_says_nothing():
-    """The residual stream's matrix is invertible, too."""
-    ones = mixing.mixing_matrix(reads := reads_of(3, Residual()), [[1]] * len(reads))
-    assert sympy.Matrix(ones).rank() == 7
-    assert mixing.semiseparable_rank(ones) == 1
-
-
-def test_paper_s_example_of_four_layers():
-    """Figure 9: L = 4 reads; Full 2 and not 4; Block with S = 2, N = 2: 2, not above N."""
-    full, block = (
-        [[range(i, i + 1) for i in range(r + 1)] for r in range(4)],
-        [[range(1)], [range(1), range(1, 2)], [range(1), range(1, 3)], [range(1), range(1, 3), range(3, 4)]],
-    )
-    for reads in (full, block):
-        assert mixing.semiseparable_rank(mixing.mixing_matrix(reads, mixing.powers(reads))) == 2
-
-
-@given(st.integers(1, 4), st.integers(1, 9), st.integers(0, 99))
-def test_block_never_exceeds_one_more_than_its_blocks(layers, block, seed):
-    rng = np.random.default_rng(seed)
-    reads = reads_of(layers, DepthAttention(block=block))
-    weights = [[Fraction(int(rng.integers(1, 99))) for _ in sources] for sources in reads]
-    assert mixing.semiseparable_rank(mixing.mixing_matrix(reads, weights)) <= -(-2 * layers // block) + 1
 
 
 @given(st.integers(1, 6), st.integers(0, 99))
@@ -146,10 +100,6 @@ def test_averages_of_streams_make_every_mixing_matrix(n, data):
     assert matrix == (sympy.eye(n) - a * shift).inv() * a
     assert a == matrix * (sympy.eye(n) + shift * matrix).inv()
     assert matrix[0, 0] == a[0, 0]
-
-
-def test_residual_averages_are_the_residual_stream():
-    assert mixing.of_averages([[0] * n + [1] for n in range(4)]) == [[int(i <= r) for i in range(4)] for r in range(4)]
 
 
 @pytest.mark.parametrize(
