@@ -16,39 +16,10 @@ from theory.toy.composition import (
     composition_excess,
     composition_floor,
     hurwitz_radon,
-    identity_comes_first,
     least_products,
     radon_number,
 )
-from theory.toy.few_terms import identity_floor, quaternions, terms_loss
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 6, 8, 12, 16, 32, 48, 64, 128])
-def test_families_are_orthogonal_with_antisymmetric_quotients(size):
-    family = hurwitz_radon(size)
-    assert family.shape == (radon_number(size), size, size)
-    assert (family[0] == np.eye(size)).all()
-    for i, e in enumerate(family):
-        assert (np.abs(e).sum(0) == 1).all()
-        for j in range(i + 1):
-            quotient = e @ family[j].T
-            assert (quotient == np.eye(size)).all() if i == j else (quotient == -quotient.T).all()
-
-
-def test_the_families_of_two_and_four_are_as_good_as_the_ones_beside_few_terms():
-    assert radon_number(4) == len(quaternions(4))
-    assert [radon_number(2**k) for k in range(9)] == [1, 2, 4, 8, 9, 10, 12, 16, 17]
-
-
-@given(st.integers(1, 20), st.integers(0, 999))
-def test_compositions_read_a_trace(d, seed):
-    left = composition(d)
-    x, y = np.random.default_rng(seed).integers(-9, 10, (2, d))
-    assert left.shape == (composition_count(d), d, d)
-    assert ((left @ x @ y) ** 2).sum() == (x @ x) * (y @ y)
-    assert (left[0] == np.eye(d)).all() == identity_comes_first(d) == (d <= 9)
-    s = np.outer(x, x) + np.outer(y, y)
-    assert ((left @ s @ left.swapaxes(1, 2)).sum(0) == np.trace(s) * np.eye(d, dtype=int)).all()
+from theory.toy.few_terms import identity_floor, terms_loss
 
 
 @given(st.integers(1, 3000))
