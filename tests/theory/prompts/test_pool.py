@@ -68,13 +68,6 @@ def test_the_posterior_loses_least_and_more_to_see_helps_a_step(seed, d, count, 
     assert steps[3] <= min(steps[1:3]) + 1e-9 <= max(steps[1:3]) + 1e-9 <= steps[0] + 2e-9
 
 
-def test_one_task_is_known():
-    pool = np.array([[[2.0, 1.0], [0.0, 3.0]]])
-    assert posterior_on_pool(pool, 3, 0.5).value == pytest.approx(0.5)
-    assert pool_step(pool, 3, 0.5, constant=True).loss == pytest.approx(0.5)
-    assert ridge_on_pool(pool, 1, 0.0).value == pytest.approx(7)
-
-
 @pytest.mark.parametrize("sigma", [1e-4, 0.01, 0.3, 1.0, 5.0])
 @pytest.mark.parametrize("n", [1, 2, 8, 400, 20_000])
 def test_ridge_at_d_1_is_made_of_exponential_integrals(n, sigma):
