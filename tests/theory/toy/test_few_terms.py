@@ -1,6 +1,7 @@
-"""Sums of few products against a constant: the loss against pairings and sampling, the floor, the families."""
+"""Sums of few products against a constant: the loss against pairings, floors, families, and how many read a trace."""
 
 from fractions import Fraction
+from math import comb, log2
 
 import numpy as np
 import pytest
@@ -10,6 +11,15 @@ from hypothesis import strategies as st
 from tests.theory.skipv1.w0_tools import decomposed, exact, orthogonal, whole_numbers
 from theory.errors import InvalidSize
 from theory.prompts.isserlis import PromptEngine
+from theory.toy.composition import (
+    composition,
+    composition_count,
+    composition_excess,
+    composition_floor,
+    hurwitz_radon,
+    least_products,
+    radon_number,
+)
 from theory.toy.few_terms import (
     cyclic,
     family_loss,
@@ -44,12 +54,8 @@ def test_nothing_undercuts_the_floor(data, d, terms, n):
     u, s, v = data.draw(decomposed(d))
     target = u @ np.diag(s) @ v.T
     left, right = whole_numbers(data.draw, terms, d, d), whole_numbers(data.draw, terms, d, d)
-    none, once, twice = (terms_loss(scale * left, right, n, target) for scale in (0, 1, 2))
-    curvature = twice - 2 * once + none  # of a parabola through 0, 1, 2
-    slope = once - none - curvature / 2
-    best = none - slope**2 / (2 * curvature) if curvature else none
-    floor = term_floor(s**2, n, terms)
-    assert none == sum(s**2)
+    best, floor = best_scaled(left, right, n, target), term_floor(s**2, n, terms)
+    assert terms_loss(0 * left, right, n, target) == sum(s**2)
     assert best >= floor
     assert terms or best == floor
 
@@ -62,10 +68,7 @@ def test_products_do_not_undercut_the_floor_around_the_identity(data, size, n):
     if data.draw(st.booleans()):
         family = exact(quaternions(d)[:terms])
         left[: len(family)], right[: len(family)] = family, family.swapaxes(1, 2)
-    none, once, twice = (terms_loss(scale * left, right, n, np.eye(d, dtype=int)) for scale in (0, 1, 2))
-    curvature = twice - 2 * once + none
-    slope = once - none - curvature / 2
-    assert none - (slope**2 / (2 * curvature) if curvature else 0) >= identity_floor(d, n, terms)
+    assert best_scaled(left, right, n, np.eye(d, dtype=int)) >= identity_floor(d, n, terms)
 
 
 @given(st.data())
@@ -121,3 +124,60 @@ def test_bad_input():
         term_floor([1], 2, -1)
     with pytest.raises(InvalidSize, match="n must be a whole number from 1"):
         term_floor([1], 0, 1)
+
+
+@given(st.integers(1, 3000))
+def test_counts(d):
+    """Stiefel's condition by binomial coefficients where they are small; 2^k for d <= 9, and o(d^2)."""
+    least, count = least_products(d), composition_count(d)
+    assert d <= least < 2 * d
+    assert least & (least - 1) == 0
+    assert least <= count
+    if d <= 9:
+        assert count == least
+    if d > 1:
+        assert count < d**2 / log2(d) + 2 * d
+    if d <= 60:
+        assert least == next(r for r in range(d, 2 * d) if all(comb(r, i) % 2 == 0 for i in range(r - d + 1, d)))
+
+
+@given(st.data(), st.integers(1, 4), st.sampled_from([1, 2, 5]))
+def test_too_few_products_stay_above_the_floor(data, d, n):
+    """Random whole-number products with their best scale, and compositions with products left out: in fractions."""
+    products = data.draw(st.integers(0, least_products(d) - 1))
+    eye = exact(np.eye(d, dtype=int))
+    left, right = (whole_numbers(data.draw, products, d, d) for _ in range(2))
+    assert best_scaled(left, right, n, eye) >= composition_floor(d, n, products)
+    part = exact(composition(d)[:products])
+    assert best_scaled(part, part.swapaxes(1, 2), n, eye) >= composition_floor(d, n, products)
+    whole = exact(composition(d))
+    assert best_scaled(whole, whole.swapaxes(1, 2), n, eye) == composition_floor(d, n, len(whole))
+
+
+def best_scaled(left, right, n, target):
+    """The loss at the best scale, of which it is a parabola."""
+    none, once, twice = (terms_loss(scale * left, right, n, target) for scale in (0, 1, 2))
+    curvature = twice - 2 * once + none
+    slope = once - none - curvature / 2
+    return none - slope**2 / (2 * curvature) if curvature else none
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 80))
+def test_floor_is_the_larger_of_two(d, n, products):
+    floor, best = composition_floor(d, n, products), Fraction(2 * d, n * d + 2)
+    assert floor >= identity_floor(d, n, products)
+    assert (floor == best) == (products >= least_products(d))
+    assert floor >= best + composition_excess(d, n) or products >= least_products(d)
+
+
+def test_impossible_sizes():
+    for size in (0, -1, 1.5, True):
+        for function in (least_products, radon_number, hurwitz_radon, composition, composition_count):
+            with pytest.raises(InvalidSize):
+                function(size)
+    with pytest.raises(InvalidSize, match="GB of memory"):
+        composition(10**4)
+    with pytest.raises(InvalidSize):
+        composition_excess(2, 0)
+    with pytest.raises(InvalidSize):
+        composition_floor(2, 1, -1)
