@@ -1,31 +1,20 @@
 """Bounds under depth rules against reads written out in numpy, and against inputs that make wrong bounds fail."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.theory.attnres.sizes import config_of, plan_of
 from tests.theory.attnres.written_out import largest, sigma, softmax, unit
 from theory.attnres import bounds as attnres
 from theory.errors import BadInput, InvalidSize
-from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import Chain, DepthAttention, DepthAverage, Residual
-from theory.plans.plan import Shape, plan
 
 SLACK = 1 + 1e-12
 seeds = st.integers(0, 2**16)
-
-
-def config_of(layers, **changes):
-    config = Architecture(d_model=4, n_layers=layers, n_heads=1, d_ff=4, context=8, stem=Vectors(4), positions="none")
-    return replace(config, **changes)
-
-
-def plan_of(layers, depth):
-    return plan(Shape(layers, 1), depth=depth)
 
 
 RULES = [

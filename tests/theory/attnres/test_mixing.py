@@ -1,6 +1,5 @@
 """Depth rules as matrices: ranks in exact arithmetic, the smallest stream by running it, DenseFormer's averages."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,27 +8,21 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.theory.attnres.sizes import config_of, plan_of
 from theory.attnres import mixing
 from theory.errors import BadInput
 from theory.plans.accounting import depth_reads
-from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import DepthAttention, DepthAverage, Residual
-from theory.plans.plan import Shape, plan
 
 numbers = st.fractions(-3, 3, max_denominator=4)
 
 
-def config_of(layers):
-    config = Architecture(d_model=4, n_layers=layers, n_heads=1, d_ff=4, context=8, stem=Vectors(4), positions="none")
-    return replace(config)
-
-
 def reads_of(layers, depth):
-    return depth_reads(config_of(layers), plan(Shape(layers, 1), depth=depth))
+    return depth_reads(config_of(layers), plan_of(layers, depth))
 
 
 def rank_of(layers, depth):
-    return mixing.greatest_rank(config_of(layers), plan(Shape(layers, 1), depth=depth))
+    return mixing.greatest_rank(config_of(layers), plan_of(layers, depth))
 
 
 RULES = [
@@ -111,7 +104,7 @@ def test_averages_of_streams_make_every_mixing_matrix(n, data):
         lambda: mixing.mixing_matrix([[range(1)]], [[1, 2]]),
         lambda: mixing.of_averages([[1], [1]]),
         lambda: rank_of(2, DepthAverage()),
-        lambda: mixing.greatest_rank(config_of(2), plan(Shape(3, 1), depth=Residual())),
+        lambda: mixing.greatest_rank(config_of(2), plan_of(3, Residual())),
     ],
 )
 def test_bad_input(call):
