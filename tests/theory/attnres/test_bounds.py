@@ -1,31 +1,20 @@
 """Bounds under depth rules against reads written out in numpy, and against inputs that make wrong bounds fail."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.theory.attnres.written_out import feed_forward, largest, sigma, softmax, unit
+from tests.theory.attnres.sizes import config_of, plan_of
+from tests.theory.attnres.written_out import largest, sigma, softmax, unit
 from theory.attnres import bounds as attnres
 from theory.errors import BadInput, InvalidSize
-from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import Chain, DepthAttention, DepthAverage, Residual
-from theory.plans.plan import Shape, plan
 
 SLACK = 1 + 1e-12
 seeds = st.integers(0, 2**16)
-
-
-def config_of(layers, **changes):
-    config = Architecture(d_model=4, n_layers=layers, n_heads=1, d_ff=4, context=8, stem=Vectors(4), positions="none")
-    return replace(config, **changes)
-
-
-def plan_of(layers, depth):
-    return plan(Shape(layers, 1), depth=depth)
 
 
 RULES = [
@@ -40,8 +29,8 @@ RULES = [
 ]
 
 
-def read(depth, outputs, rng, zero=False):
-    """What `depth` reads from outputs (sublayers so far + 1, T, d), under random logits or none; written out here."""
+def read(depth, outputs, rng):
+    """What `depth` reads from outputs (sublayers so far + 1, T, d), under random logits; written out here."""
     first, rest = outputs[:1], outputs[1:]
     match depth:
         case Residual():
@@ -51,7 +40,7 @@ def read(depth, outputs, rng, zero=False):
         case DepthAttention(block=block, window=window, heads=heads, score=score):
             blocks = [rest[i : i + block].sum(0) for i in range(0, len(rest), block)]
             sources = np.stack([*first, *(blocks if window is None else blocks[-window:])])
-            logits = 4 * rng.standard_normal((heads, len(sources))) * (not zero)
+            logits = 4 * rng.standard_normal((heads, len(sources)))
             weights = softmax(logits) if score == "softmax" else sigma(logits)
             parts = np.split(sources, heads, axis=-1)
             return np.concatenate([np.tensordot(w, part, 1) for w, part in zip(weights, parts, strict=True)], -1)
@@ -66,36 +55,6 @@ def test_reads_are_bounded(depth, layers, seed):
     assert len(bounds) == len(outputs)
     for i, bound in enumerate(bounds):
         assert largest(read(depth, outputs[: i + 1], rng)) <= bound * SLACK
-
-
-def test_growth_with_depth():
-    """With C for all: Full C, Block S C, PreNorm its sum, a fixed number of blocks linear in depth."""
-    for layers in (1, 3, 8):
-        config, ones = config_of(layers), [1.0] * 2 * layers
-
-        def last(depth, config=config, ones=ones):
-            return attnres.read_bounds(config, plan_of(config.n_layers, depth), 1.0, ones)[-1]
-
-        assert last(DepthAttention()) == 1
-        assert last(DepthAttention(block=3)) == min(3, len(ones))
-        assert last(DepthAttention(block=layers)) == layers
-        assert last(Residual()) == 1 + len(ones)
-        assert last(DepthAttention(heads=4)) == pytest.approx(math.sqrt(min(4, 1 + len(ones))))
-
-
-@pytest.mark.parametrize("depth", [Residual(), DepthAttention(block=3), DepthAttention(score="sigmoid")])
-def test_the_bound_of_full_is_false_for_others(depth):
-    """Aligned outputs exceed it under every other rule, and keep to the rule's own bound."""
-    outputs, layers = np.broadcast_to(np.eye(4)[0], (7, 1, 4)), 3
-    full, own = (
-        attnres.read_bounds(config_of(layers), plan_of(layers, rule), 1.0, [1.0] * 6)[-1]
-        for rule in (DepthAttention(), depth)
-    )
-    # Zero logits for sigmoid; for Block one block takes all the weight in the limit.
-    block = depth.block if isinstance(depth, DepthAttention) else 1
-    state = outputs[1 : 1 + block].sum(0) if block > 1 else read(depth, outputs, np.random.default_rng(0), zero=True)
-    assert full == 1
-    assert full * SLACK < largest(state) <= own * SLACK
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.floats(0, 3), st.sampled_from([0.0, 1e-5, 1.0]), seeds)
@@ -126,36 +85,12 @@ def test_the_floor_of_huge_queries_is_zero_and_of_one_source_one():
     assert attnres.weight_floor(5, 0.0, 100) == pytest.approx(0.2)
 
 
-def run(depth, layers, seed, eps):
-    """All reads of a network of random GELU sublayers behind norms, with zero queries."""
-    rng = np.random.default_rng(seed)
-    outputs, reads = [rng.standard_normal((5, 4))], []
-    for _ in range(2 * layers):
-        reads.append(read(depth, np.stack(outputs), rng, zero=True))
-        up, down = (np.random.default_rng([seed, len(outputs), i]).standard_normal((4, 4)) for i in range(2))
-        outputs.append(feed_forward(None, up, down, unit(reads[-1], eps)))
-    return [*reads, read(depth, np.stack(outputs), rng, zero=True)]
-
-
-STARTS = [rule for rule in RULES if isinstance(rule, DepthAttention) and rule.window is None]
-
-
-@given(st.sampled_from([Residual(), *STARTS]), st.integers(1, 3), seeds)
-def test_attnres_starts_as_prenorm_scaled(depth, layers, seed):
-    scale = attnres.start_scale(config_of(layers), plan_of(layers, depth))
-    for factor, h, stream in zip(scale, run(depth, layers, seed, 0.0), run(Residual(), layers, seed, 0.0), strict=True):
-        assert np.linalg.norm(h - factor * stream) <= 1e-9 * (1 + np.linalg.norm(stream))
-
-
-def test_start_scales():
+def test_averages_and_a_window_over_everything_start_as_others_do():
     config = config_of(3)
 
     def scale(depth):
         return attnres.start_scale(config, plan_of(3, depth))
 
-    assert scale(DepthAttention()) == pytest.approx([1 / (i + 1) for i in range(7)])
-    assert scale(DepthAttention(block=4)) == pytest.approx([1, 1 / 2, 1 / 2, 1 / 2, 1 / 2, 1 / 3, 1 / 3])
-    assert scale(DepthAttention(score="sigmoid")) == [0.5] * 7
     assert scale(Residual()) == scale(DepthAverage()) == [1.0] * 7
     assert scale(DepthAttention(window=6)) == scale(DepthAttention())
 

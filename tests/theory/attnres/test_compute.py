@@ -1,6 +1,5 @@
-"""Compute by power laws: against their definition, and rounding intervals against random numbers that round alike."""
+"""Compute by power laws, against their definition."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,22 +20,6 @@ def test_losses_of_the_same_slope_have_that_worth_at_all_compute(base, compute, 
     other = PowerLaw(base.factor * times**-base.exponent, base.exponent)
     assert worth(base, other, compute) == pytest.approx(times, rel=1e-9)
     assert worth_of_losses(base.loss(compute), other.loss(compute), base.exponent) == pytest.approx(times, rel=1e-9)
-
-
-def test_rounding_is_at_corners():
-    def of(*numbers):
-        return worth(PowerLaw(*numbers[:2]), PowerLaw(*numbers[2:]), 5.6)
-
-    numbers, halves = (1.891, 0.057, 1.870, 0.058), (5e-4, 5e-4) * 2
-    low, high = over_rounding(of, numbers, halves)
-    rng = np.random.default_rng(0)
-    values = [of(*(np.array(numbers) + rng.uniform(-1, 1, 4) * halves)) for _ in range(2000)]
-    assert low <= min(values) < max(values) <= high
-    assert low < of(*numbers) < high
-
-
-def test_recovered():
-    assert recovered(2.0, 1.5, 1.0) == 0.5
 
 
 @pytest.mark.parametrize(

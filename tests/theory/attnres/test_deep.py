@@ -78,17 +78,6 @@ def test_stacks_written_out_have_that_polynomial(toy, d, n, seed):
     assert np.linalg.norm(found - expected) <= slack
 
 
-@given(stacks(3))
-def test_the_shrunken_x_slot_is_seen(toy):
-    """The control: a recursion without the embedding's weight on queries and keys has another answer."""
-    weights, steps = toy
-    assume(abs(steps[0]) > 0.1 and len(steps) >= 2 and abs(steps[1]) > 0.1)
-    assume(weights[1][0] < Fraction(4, 5))
-    unshrunken = [b / row[0] ** 2 for b, row in zip(steps, weights, strict=False)]
-    residual = deep.residual_polynomial(weights, steps, 1)
-    assert residual != deep.residual_polynomial(weights, unshrunken, 1)
-
-
 @given(st.lists(numbers, min_size=1, max_size=5))
 def test_zero_logits_are_a_residual_stream_with_smaller_steps(steps):
     layers = len(steps)

@@ -1,7 +1,6 @@
 """Laws of growth against bounds, against decoders that attain them, and without each hypothesis."""
 
 from dataclasses import replace
-from fractions import Fraction
 from math import inf, sqrt
 
 import numpy as np
@@ -76,17 +75,6 @@ def test_postnorm_keeps_within_its_range(scale, d, layers, seed):
         assert low * (1 - EXACT) <= np.linalg.norm(x) <= high * (1 + EXACT)
 
 
-@given(st.integers(0, 6), st.integers(1, 2), st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(3)]))
-def test_averages_attain_their_law(layers, per_layer, row):
-    """Aligned outputs, all of the row on the newest result or on layer 1's: geometric beyond 1, linear at 1."""
-    ends = []
-    for chosen in (range(1, layers + 1), [1] * layers):
-        weights = [[row * (i == at) for i in range(n + 1)] for n, at in enumerate(chosen, 1)]
-        last = average_matrix(weights, per_layer)[-1]
-        ends.append(last[0] * 2 + sum(last[1:]) * 5)
-    assert max(ends) == growth.largest_average(row, layers, per_layer, 2, 5)
-
-
 @given(st.integers(1, 6), st.integers(1, 2), st.floats(0.1, 2), st.floats(0, 20), st.integers(0, 2**16))
 def test_averages_keep_below_their_law(layers, per_layer, row, embedding, seed):
     """With any weights whose absolute values add up to the row, of which some are on one result alone."""
@@ -95,13 +83,6 @@ def test_averages_keep_below_their_law(layers, per_layer, row, embedding, seed):
     last = average_matrix(weights, per_layer)[-1]
     largest = abs(last[0]) * embedding + sum(map(abs, last[1:]))
     assert largest <= growth.largest_average(row, layers, per_layer, embedding, 1.0) * (1 + EXACT)
-
-
-def test_a_mean_over_depth_grows_like_the_logarithm():
-    layers = 40
-    last = average_matrix([[Fraction(1, n + 1)] * (n + 1) for n in range(1, layers + 1)], 1)[-1]
-    assert sum(last) == sum(Fraction(1, n) for n in range(1, layers + 2))
-    assert sum(last) < growth.largest_average(1, layers, 1, 1, 1)
 
 
 @given(st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**16))

@@ -1,6 +1,5 @@
-"""Depth rules as matrices: ranks in exact arithmetic, the smallest stream by running it, DenseFormer's averages."""
+"""Depth rules as matrices: ranks in exact arithmetic, the smallest stream by running it, averages of streams."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,38 +8,21 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.theory.attnres.sizes import config_of, plan_of
 from theory.attnres import mixing
 from theory.errors import BadInput
 from theory.plans.accounting import depth_reads
-from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import DepthAttention, DepthAverage, Residual
-from theory.plans.plan import Shape, plan
 
 numbers = st.fractions(-3, 3, max_denominator=4)
 
 
-def config_of(layers):
-    config = Architecture(d_model=4, n_layers=layers, n_heads=1, d_ff=4, context=8, stem=Vectors(4), positions="none")
-    return replace(config)
-
-
 def reads_of(layers, depth):
-    return depth_reads(config_of(layers), plan(Shape(layers, 1), depth=depth))
+    return depth_reads(config_of(layers), plan_of(layers, depth))
 
 
 def rank_of(layers, depth):
-    return mixing.greatest_rank(config_of(layers), plan(Shape(layers, 1), depth=depth))
-
-
-def closed_form(layers, depth):
-    n = 2 * layers + 1
-    match depth:
-        case Residual():
-            return 1
-        case DepthAttention(window=None, block=block):
-            return max(min(n - t, 1 + -(-t // block)) for t in range(n))
-        case DepthAttention(window=window):
-            return max(min(n - t, 1 + min(t, window)) for t in range(n))
+    return mixing.greatest_rank(config_of(layers), plan_of(layers, depth))
 
 
 RULES = [
@@ -48,16 +30,6 @@ RULES = [
     *(DepthAttention(block=b) for b in (1, 2, 3, 5, 40)),
     *(DepthAttention(window=w) for w in (1, 2, 5)),
 ]
-
-
-@pytest.mark.parametrize("depth", RULES)
-@pytest.mark.parametrize("layers", [1, 2, 3, 6])
-def test_ranks_are_the_closed_forms_and_are_attained(layers, depth):
-    reads = reads_of(layers, depth)
-    weights = mixing.powers(reads)
-    assert all(sum(row) == 1 and min(row) > 0 for row in weights)
-    attained = mixing.semiseparable_rank(mixing.mixing_matrix(reads, weights))
-    assert attained == rank_of(layers, depth) == closed_form(layers, depth)
 
 
 @given(st.sampled_from(RULES), st.integers(1, 3), st.data())
@@ -73,31 +45,6 @@ def test_rank_of_a_block_is_sympy_s(n, data):
     expected = [sympy.Matrix(matrix)[t:, : t + 1].rank() for t in range(n)]
     assert mixing.state_sizes(matrix) == expected
     assert max(expected) <= (n + 1) // 2
-
-
-def test_full_ordinary_rank_says_nothing():
-    """The residual stream's matrix is invertible, too."""
-    ones = mixing.mixing_matrix(reads := reads_of(3, Residual()), [[1]] * len(reads))
-    assert sympy.Matrix(ones).rank() == 7
-    assert mixing.semiseparable_rank(ones) == 1
-
-
-def test_paper_s_example_of_four_layers():
-    """Figure 9: L = 4 reads; Full 2 and not 4; Block with S = 2, N = 2: 2, not above N."""
-    full, block = (
-        [[range(i, i + 1) for i in range(r + 1)] for r in range(4)],
-        [[range(1)], [range(1), range(1, 2)], [range(1), range(1, 3)], [range(1), range(1, 3), range(3, 4)]],
-    )
-    for reads in (full, block):
-        assert mixing.semiseparable_rank(mixing.mixing_matrix(reads, mixing.powers(reads))) == 2
-
-
-@given(st.integers(1, 4), st.integers(1, 9), st.integers(0, 99))
-def test_block_never_exceeds_one_more_than_its_blocks(layers, block, seed):
-    rng = np.random.default_rng(seed)
-    reads = reads_of(layers, DepthAttention(block=block))
-    weights = [[Fraction(int(rng.integers(1, 99))) for _ in sources] for sources in reads]
-    assert mixing.semiseparable_rank(mixing.mixing_matrix(reads, weights)) <= -(-2 * layers // block) + 1
 
 
 @given(st.integers(1, 6), st.integers(0, 99))
@@ -148,10 +95,6 @@ def test_averages_of_streams_make_every_mixing_matrix(n, data):
     assert matrix[0, 0] == a[0, 0]
 
 
-def test_residual_averages_are_the_residual_stream():
-    assert mixing.of_averages([[0] * n + [1] for n in range(4)]) == [[int(i <= r) for i in range(4)] for r in range(4)]
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -161,7 +104,7 @@ def test_residual_averages_are_the_residual_stream():
         lambda: mixing.mixing_matrix([[range(1)]], [[1, 2]]),
         lambda: mixing.of_averages([[1], [1]]),
         lambda: rank_of(2, DepthAverage()),
-        lambda: mixing.greatest_rank(config_of(2), plan(Shape(3, 1), depth=Residual())),
+        lambda: mixing.greatest_rank(config_of(2), plan_of(3, Residual())),
     ],
 )
 def test_bad_input(call):

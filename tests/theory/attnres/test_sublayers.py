@@ -1,4 +1,4 @@
-"""Bounds on sublayers' outputs against sublayers written out in numpy, and against weights that attain them."""
+"""Bounds on sublayers' outputs against sublayers written out in numpy, and against simpler bounds."""
 
 import math
 
@@ -41,25 +41,6 @@ def test_attention_is_bounded(d, heads, width, scale, seed, centred):
     assert largest(attention(scale * value, output, normed, logits)) <= bound * SLACK
 
 
-@given(sizes, st.integers(1, 4), seeds)
-def test_attention_bound_is_attained_by_one_head(d, width, seed):
-    """And so the bound without sqrt d is false."""
-    value, output, gain = random_heads(1, width, d, seed)
-    aligned = np.linalg.svd(output[0] @ value[0] * gain)[2][0]
-    norm = largest(attention(value, output, gain * unit(aligned[None]), np.zeros((1, 1, 1))))
-    bound = attention_bound(value, output, gain)
-    assert norm == pytest.approx(bound, rel=1e-9)
-    assert d == 1 or norm > bound / math.sqrt(d) * SLACK
-
-
-@given(sizes, st.integers(1, 4), st.integers(1, 4), seeds)
-def test_attention_bound_lies_between_what_is_attained_and_that_by_the_root_of_half_pi(d, heads, width, seed):
-    value, output, gain = random_heads(heads, width, d, seed)
-    attained, bound = attention_attained(value, output, gain), attention_bound(value, output, gain)
-    assert attained <= bound * SLACK
-    assert bound <= sublayers.ATTENTION_RATIO * attained * SLACK
-
-
 @given(sizes, st.integers(1, 4), st.integers(1, 4), seeds)
 def test_attention_bound_is_at_most_the_simple_ones(d, heads, width, seed):
     value, output, gain = random_heads(heads, width, d, seed)
@@ -68,34 +49,7 @@ def test_attention_bound_is_at_most_the_simple_ones(d, heads, width, seed):
     assert attention_bound(value, output, gain) <= math.sqrt(d) * min(apart, together) * SLACK
 
 
-@given(st.integers(2, 5), seeds)
-def test_attention_is_attained_by_tokens_that_the_heads_pick(d, seed):
-    """Softmax attention with large logits, each head at its own token, comes as near as one likes to what is attained.
-    One token for all heads does not: the bound of the heads' sum is too low."""
-    value, output, gain = random_heads(2, d, d, seed)
-    maps = output @ value * gain
-    y = np.linalg.svd(maps.sum(0))[0][:, 0]
-    for _ in range(300):
-        seen = np.stack([w.T @ y / np.linalg.norm(w.T @ y) for w in maps])
-        y = sum(w @ m for w, m in zip(maps, seen, strict=True))
-        y /= np.linalg.norm(y)
-    logits = np.zeros((2, 2, 2))
-    logits[0, :, 0] = logits[1, :, 1] = 60
-    norm = largest(attention(value, output, gain * unit(seen), logits))
-    assert norm <= attention_bound(value, output, gain) * SLACK
-    assert norm <= attention_attained(value, output, gain) * (1 + 1e-6)
-    alone = math.sqrt(d) * np.linalg.norm(maps.sum(0), 2)
-    assert alone <= norm * (1 + 1e-9)
-
-
-def test_attention_bounds_in_closed_form():
-    """Heads with orthogonal outputs, each up to 2; opposed heads, which cancel for a token alone; heads of nothing."""
-    eye = np.eye(4)
-    apart = eye.reshape(4, 1, 4), eye.reshape(4, 4, 1), np.ones(4)
-    assert attention_bound(*apart) == pytest.approx(2 * 2)
-    assert attention_attained(*apart) == pytest.approx(2 * 2)
-    opposed = np.stack([eye, -eye]), np.stack([eye, eye]), np.ones(4)
-    assert attention_bound(*opposed) == pytest.approx(2 * 2)
+def test_heads_that_put_out_nothing():
     value, output = np.array([[[1.0, 0], [0, 0]]]), np.array([[[0.0, 1], [0, 0]]])
     assert attention_bound(value, output, np.ones(2)) == 0
     assert attention_attained(value, output, np.ones(2)) == 0
@@ -153,38 +107,10 @@ def test_orthogonal_numbers_attain_their_bound(inner, more, scale, seed, gated):
     assert largest(feed_forward(gate, up, down, root * directions)) == pytest.approx(max(each), rel=1e-9)
 
 
-@given(sizes, sizes, scales, seeds, st.booleans())
-def test_aligned_numbers_attain_their_bound(d, inner, scale, seed, gated):
-    """All at once: the sum of their own largest."""
-    rng = np.random.default_rng(seed)
-    along, out = (unit(rng.standard_normal(d)) / math.sqrt(d) for _ in range(2))
-    a, b, k = rng.uniform(0.1, 2, (3, inner))
-    gate = scale * np.outer(a, along) if gated else None
-    up, down = np.outer(b, along), np.outer(out, k)
-    attained = largest(feed_forward(gate, up, down, math.sqrt(d) * along[None]))
-    assert feed_forward_bound(gate, up, down, np.ones(d)) == pytest.approx(attained, rel=1e-9)
-
-
-@given(st.integers(2, 5), sizes, seeds)
-def test_small_ungated_weights_nearly_attain_their_bound(d, inner, seed):
-    """The linear part's norm, to first order; half of the bound that takes a for gelu(a)."""
-    rng = np.random.default_rng(seed)
-    up, down = 1e-6 * rng.standard_normal((inner, d)), rng.standard_normal((d, inner))
-    u = math.sqrt(d) * np.linalg.svd(down @ up)[2][:1]
-    bound = feed_forward_bound(None, up, down, np.ones(d))
-    assert largest(feed_forward(None, up, down, u)) == pytest.approx(bound, rel=1e-2)
-
-
-def test_activations():
-    """SiLU's gate is the flatter one; not said, both are bounded.  The shares are half of their gates' excess."""
+def test_an_activation_that_is_not_said_has_the_larger_bound():
     up, down, gain = np.eye(3), np.eye(3), np.ones(3)
     bounds = {name: feed_forward_bound(None, up, down, gain, name) for name in ("gelu", "silu", None)}
-    assert bounds["silu"] == pytest.approx(silu(math.sqrt(3)))
-    assert bounds["gelu"] == bounds[None] == pytest.approx(gelu(math.sqrt(3)))
-    for a in (0.0, 0.3, 5.0):
-        assert a * (0.5 + sublayers.even_share(a, "silu")) == pytest.approx(silu(a))
-        assert a * (0.5 + sublayers.even_share(a, "gelu")) == pytest.approx(gelu(a))
-        assert sublayers.even_share(a, "silu") <= sublayers.even_share(a, "gelu")
+    assert bounds["silu"] < bounds["gelu"] == bounds[None]
 
 
 def test_numbers_that_are_nothing_count_for_nothing():

@@ -11,13 +11,9 @@ from theory.errors import BadInput, InvalidSize
 from theory.prompts.moments import PromptMoments
 from theory.prompts.preconditioned import after_step
 from theory.prompts.setting import signal_share
-from theory.prompts.shifts import learned_step, loss_elsewhere, on_average, share_elsewhere, share_of
+from theory.prompts.shifts import learned_step, loss_elsewhere, on_average, share_elsewhere
 
 SIGMAS = st.floats(0, 3)
-
-
-def projection(d, rank):
-    return np.diag((np.arange(d) < rank).astype(float))
 
 
 @given(d=st.integers(1, 6), n=st.integers(1, 40), sigma=SIGMAS)
@@ -26,15 +22,6 @@ def test_where_it_was_trained_a_step_explains_rho(d, n, sigma):
     assert share_elsewhere(d, n, sigma, step) == pytest.approx(signal_share(d, n, sigma))
     assert share_elsewhere(d, n, sigma, step) >= share_elsewhere(d, n, sigma, 1.1 * step)
     assert learned_step(d, n, sigma, test_n=n) == pytest.approx(step)
-
-
-@given(d=st.integers(1, 4), n=st.integers(1, 9), sigma=SIGMAS, a=st.integers(0, 4), b=st.integers(0, 4))
-def test_projections_explain_their_entries(d, n, sigma, a, b):
-    a, b, step = min(a, d), min(b, d), 0.03
-    moments = PromptMoments(d, n, sigma)
-    loss = loss_elsewhere(moments, projection(d, b), step * projection(d, a))
-    assert share_of(moments, loss) == pytest.approx(share_elsewhere(d, n, sigma, step, entries=a * b))
-    assert on_average(moments, step, b, a) == pytest.approx(loss)
 
 
 @given(d=st.integers(1, 4), n=st.integers(1, 6), seed=st.integers(0, 99))

@@ -17,7 +17,6 @@ from theory.prompts import regression, spectral
 
 EPS = np.finfo(float).eps
 HALF = Fraction(1, 2)
-GRID = 20_000
 SIGMAS = [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 2)]
 
 d_values, n_values, degrees = st.integers(1, 6), st.integers(1, 9), st.integers(1, 6)
@@ -110,16 +109,6 @@ def test_without_noise_it_comes_down_to_the_minimum_norm_solution(d, n):
     assert -1e-12 <= losses[-1] - least <= 0.5 * (losses[0] - least)
 
 
-@given(d_values, n_values, steep)
-def test_threshold_parts_real_from_complex_roots(d, n, degree):
-    """Sturm's theorem on exact coefficients, a millionth below and above."""
-    threshold = spectral.noise_threshold(d, n, degree)
-    for factor, real in ((1 - 1e-6, True), (1 + 1e-6, False), (0.3, True), (3, False)):
-        residual = spectral.best_polynomial(d, n, Fraction(threshold * factor), degree).residual
-        assert spectral.is_real_rooted(residual) is real
-    assert spectral.is_real_rooted(spectral.best_polynomial(d, n, Fraction(0), degree).residual)
-
-
 @given(d_values, n_values)
 def test_threshold_of_two_layers_in_closed_form(d, n):
     e2, minus_e1, _ = (float(c) for c in spectral.orthogonal(d, n, 2))
@@ -176,28 +165,6 @@ def test_two_steps_above_the_threshold_are_equal(d, n, times):
     sigma = spectral.noise_threshold(d, n, 2) * times
     equal = regression.steps(d, n, sigma, 2).value
     assert spectral.best_steps(d, n, sigma, 2).loss == pytest.approx(equal, rel=1e-9)
-
-
-def share_off_one(h, v, low, high):
-    """The share of [low, high] on which |log |h|| exceeds the bound of (6)."""
-    s = np.linspace(low, high, GRID)
-    bound = min(1.0, (high - low) / (high + v)) ** 2 / 256
-    with np.errstate(divide="ignore"):
-        return float((abs(np.log(abs(h(s)))) > bound).mean())
-
-
-@given(
-    st.lists(st.floats(-20, 20).filter(lambda z: abs(z) > 1e-3), max_size=12),
-    st.floats(0.1, 5),
-    st.floats(0.1, 5),
-    st.floats(0.5, 20),
-)
-def test_real_roots_keep_away_from_ridge(roots, v, low, length):
-    def h(s):
-        return (1 + s / v) * np.prod([1 - s / z for z in roots], axis=0)
-
-    ends = 4 * (len(roots) + 1)  # of intervals, each of which the grid may misplace by a point
-    assert share_off_one(h, v, low, low + length) >= 0.5 - ends / GRID
 
 
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=4), st.lists(st.integers(1, 4), max_size=2))

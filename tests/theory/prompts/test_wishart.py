@@ -1,4 +1,4 @@
-"""Moments of a Wishart matrix against the pairing engine, known cases, sampling and enumeration."""
+"""Moments of a Wishart matrix against the pairing engine, known cases and sampling."""
 
 from fractions import Fraction
 from functools import cache
@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sympy import expand, symbols
 
-from tests.theory.laws import FLAT, LAWS, LIKE_NORMAL, SIGNS, SKEW, SPIKED, excess, grid, moment
+from tests.theory.laws import LAWS, LIKE_NORMAL, excess, moment
 from theory.errors import BadInput, InvalidSize
-from theory.prompts.isserlis import PromptEngine, gaussian_trace
+from theory.prompts.isserlis import PromptEngine
 from theory.prompts.regression import trace_moments
 from theory.prompts.wishart import (
     LARGEST_POWER,
@@ -68,13 +67,6 @@ def test_a_power_beside_a_trace():
         assert result[i, j] == sum(engine.expect(("xx", i, j), ("xx", p, q), ("xx", q, p)) for p, q in pairs)
 
 
-def test_traces_at_identity_covariance():
-    d, n = symbols("d n")
-    for power in range(1, 5):
-        assert expand(mean_traces((power,), [d] * power, n) - gaussian_trace(" ".join(["X X'"] * power))) == 0
-    assert expand(mean_traces((1, 2), [d] * 3, n) - gaussian_trace("X X'", "X X' X X'")) == 0
-
-
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, LARGEST_POWER))
 def test_traces_are_those_of_the_isotropic_recursion(d, n, power):
     assert mean_traces((power,), [d] * power, n) == trace_moments(d, n, power)[power]
@@ -87,16 +79,6 @@ def test_trace_of_the_mean_power(d, n, power, seed):
     factor = rng.integers(-2, 3, (d, rng.integers(1, d + 1))).astype(object)
     covariance = factor @ factor.T
     assert mean_power(power, covariance, n).trace() == mean_traces((power,), power_sums(covariance, power), n)
-
-
-def test_sandwich_is_the_sum_of_all_pairings():
-    engine, covariance = general(2)
-    for k, m in product(range(2), repeat=2):
-        unit = np.zeros((2, 2), dtype=object)
-        unit[k, m] = 1
-        closed = wishart_sandwich(unit, covariance, engine.n)
-        for i, j in product(range(2), repeat=2):
-            assert closed[i, j] == engine.expect(("xx", i, k), ("xx", m, j))
 
 
 def at(polynomial, engine, n, covariance):
@@ -139,13 +121,6 @@ def test_inverse_moments_follow_from_shifted_polynomials(n):
             assert closed[i, j] == s * t * at(engine.expect(p, q), engine, n - 4, covariance) / of_two
 
 
-@given(st.integers(1, 20), st.integers(5, 40))
-def test_inverse_of_a_chi_square(scale, n):
-    assert mean_inverse(np.array([[Fraction(1, scale)]]), n)[0, 0] == Fraction(1, scale * (n - 2))
-    square = inverse_sandwich(np.array([[Fraction(1)]]), np.array([[Fraction(1, scale)]]), n)
-    assert square[0, 0] == Fraction(1, scale**2 * (n - 2) * (n - 4))
-
-
 def test_inverse_moments_by_sampling():
     """d = 3, within 5 standard errors; n is so large that the squares have variances."""
     rng = np.random.default_rng(0)
@@ -170,26 +145,6 @@ def test_inverse_moments_exist_from(function, least, d):
     for n in (0, 1, d + least - 1):
         with pytest.raises(InvalidSize):
             function(np.eye(d), n)
-
-
-def enumerated(laws, root, m, n):
-    """E[W M W] over all prompts of n inputs x = root @ xi."""
-    xi, weights = grid(laws * n, dtype=object)
-    total = 0
-    for values, weight in zip(xi, weights, strict=True):
-        x = root @ values.reshape(n, -1).T
-        total = total + weight * (x @ x.T @ m @ x @ x.T)
-    return total
-
-
-@pytest.mark.parametrize("laws", [(SIGNS, SIGNS), (FLAT, SKEW), (SPIKED, SIGNS)])
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_independent_inputs_by_enumeration(laws, n):
-    """Every prompt, in exact arithmetic, with skew entries and unequal kurtoses; Sigma is not diagonal."""
-    root = np.array([[Fraction(1), Fraction(0)], [Fraction(1, 2), Fraction(-2)]])
-    m = np.array([[Fraction(1), Fraction(2)], [Fraction(-3), Fraction(1, 3)]])
-    result = independent_sandwich(m, root, np.array([excess(law) for law in laws]), n)
-    assert (result == enumerated(laws, root, m, n)).all()
 
 
 def test_laws_are_standardised():

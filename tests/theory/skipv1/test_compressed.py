@@ -39,14 +39,6 @@ def test_long_prompts_come_down_to_the_floor_and_skip_heads_below_it(d, sigma):
         assert losses.skipv1 < losses.floor
 
 
-@given(d_values, sigmas)
-def test_the_floor_is_what_knowing_all_that_can_be_seen_leaves(d, sigma):
-    """The rows that B keeps and the columns that A keeps are known, the rest of W* is not: exact."""
-    for rank in range(d + 1):
-        unknown = d * d - rank * (d - rank)
-        assert any_depth_floor(d, sigma, rank) == unknown + d * sigma**2
-
-
 @pytest.mark.parametrize(
     "call",
     [

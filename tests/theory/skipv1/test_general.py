@@ -1,4 +1,4 @@
-"""The theorem at any covariance: against isotropy, explicit weights, exact minimisation, and weights at random."""
+"""The theorem at any covariance and width: against isotropy, explicit weights, minimisation and random weights."""
 
 from itertools import product
 
@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import BadInput, InvalidSize
-from theory.plans.heads import ORDINARY, SKIP, SKIPV1
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Head
 from theory.prompts import preconditioned
 from theory.prompts.moments import PromptMoments
+from theory.prompts.shifts import loss_elsewhere
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.general import (
     general_loss_gap,
@@ -21,6 +22,7 @@ from theory.skipv1.general import (
     skip_heads_needed,
 )
 from theory.skipv1.general_weights import general_mha_weights, general_skip_head_weights, general_skipv1_weights
+from theory.skipv1.transfer import best_division, explained_at_width, trained_columns
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 
@@ -77,16 +79,6 @@ def test_rotations_change_nothing(case, seed):
     scale = moments.zero_loss
     for loss in (general_mha_explained, general_skipv1_explained):
         assert loss(moments, rank) == pytest.approx(loss(other, rank), abs=1e-9 * scale)
-
-
-@given(ranked())
-def test_weights_attain_the_minimum(case):
-    moments, rank = case
-    gap = general_loss_gap(moments, rank)
-    heads, weights = general_skipv1_weights(moments, rank)
-    assert heads.count(SKIP) == heads.count(ORDINARY) == skip_heads_needed(moments, rank)
-    size = moments.zero_loss * max(1.0, np.linalg.norm(weights.a) ** 2)
-    assert value(moments, heads, weights) == pytest.approx(gap.skipv1, abs=1e-10 * size)
 
 
 @given(ranked(singular=True))
@@ -174,17 +166,6 @@ def test_where_the_best_compression_has_a_singular_block():
     assert minimise(PopulationLoss(moments, SKIPV1), 1, starts=4).value == pytest.approx(gap.skipv1, abs=1e-4)
 
 
-def test_gap_in_the_limit_of_long_prompts():
-    """sigma does not matter any more, and every mode is explained in full."""
-    moments = random_task(np.random.default_rng(5), 3, 10**9, 1.0)
-    of = modes(moments)
-    np.testing.assert_allclose(of.explained, np.outer(of.psi, of.g), rtol=1e-6)
-    gap = general_loss_gap(moments, 3)
-    assert gap.skipv1 == pytest.approx(3.0, rel=1e-6)  # d sigma^2
-    best = max(of.psi[: 3 - a].sum() * of.g[:a].sum() for a in range(4))
-    assert gap.gap_of_optima == pytest.approx(of.psi.sum() * of.g.sum() - best, rel=1e-6)
-
-
 def test_what_the_theorem_is_not_about():
     eye = np.eye(2)
     for bad, message in (
@@ -196,3 +177,43 @@ def test_what_the_theorem_is_not_about():
     for rank, function in product((-1, 3, 1.5), (general_loss_gap, skip_heads_needed, general_skipv1_weights)):
         with pytest.raises(InvalidSize, match="rank must be"):
             function(PromptMoments(2, 3, 0.1), rank)
+
+
+def task(seed, d, n=4, sigma=0.6):
+    factors = np.random.default_rng(seed).standard_normal((2, d, d + 1))
+    covariance, columns = ((f @ f.T + (f @ f.T).T) / 2 for f in factors)
+    return PromptMoments(d, n, sigma, covariance=covariance, prior_columns=columns, prior_rows=0.7 * np.eye(d))
+
+
+@given(seed=st.integers(0, 50), d=st.integers(1, 5))
+def test_at_width_d_it_is_the_general_theorem(seed, d):
+    moments = task(seed, d)
+    assert explained_at_width(moments, MHA, d) == pytest.approx(
+        max(general_mha_explained(moments, a) for a in range(d + 1))
+    )
+    assert explained_at_width(moments, SKIPV1, d) == pytest.approx(general_skipv1_explained(moments, d))
+
+
+@given(seed=st.integers(0, 50), d=st.integers(1, 4), extra=st.integers(0, 6))
+def test_the_map_stated_explains_that_and_width_helps(seed, d, extra):
+    moments = task(seed, d)
+    outputs, inputs = best_division(moments, MHA, d + extra)
+    assert outputs + inputs <= d + extra
+    rows = np.diag((np.arange(d) < outputs).astype(float))
+    explained = moments.zero_loss - loss_elsewhere(moments, rows, trained_columns(moments, inputs))
+    here = explained_at_width(moments, MHA, d + extra)
+    assert here == pytest.approx(explained, rel=1e-6, abs=1e-9)
+    assert here <= explained_at_width(moments, MHA, d + extra + 1) + 1e-9
+    assert here <= explained_at_width(moments, SKIPV1, d + extra) + 1e-9
+
+
+def test_raw_keys_and_bad_input():
+    moments = task(0, 3)
+    assert explained_at_width(moments, (Head(1, 0, 0, 1),), 3) is None
+    assert explained_at_width(moments, (Head(0, 1, 0, 1),), 3) == 0
+    with pytest.raises(InvalidSize, match="width"):
+        explained_at_width(moments, MHA, 2)
+    with pytest.raises(InvalidSize, match="rank"):
+        trained_columns(moments, 4)
+    with pytest.raises(BadInput, match="multiple of the identity"):
+        explained_at_width(PromptMoments(2, 3, 0.1, prior_rows=np.diag([1.0, 2.0])), MHA, 2)

@@ -1,4 +1,4 @@
-"""Critical points at W0 = 0: heights in fractions, gradients that vanish, and which of them are traps."""
+"""Critical points at W0 = 0: which of them are traps, and what their form counts."""
 
 from fractions import Fraction
 
@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory.errors import InvalidSize
-from theory.plans.heads import ORDINARY, SKIP, SKIPV1
+from theory.plans.heads import ORDINARY, SKIPV1
 from theory.prompts.moments import PromptMoments
-from theory.skipv1.gap import loss_gap
 from theory.skipv1.landscape import lost_directions, plateau, signal_loss, trap_weights
-from theory.toy.exact import exact_loss, loss_at_entries
 from theory.toy.flow import gradient_flow
 from theory.toy.population import PopulationLoss, Weights
 
@@ -25,27 +23,6 @@ def traps(draw, d_max=2):
     sigma = draw(st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(2)]))
     lost = draw(st.sampled_from([Fraction(-2), Fraction(-1), Fraction(1, 3)]))
     return d, draw(st.integers(1, 6)), sigma, rank, draw(st.integers(0, rank - 1)), lost
-
-
-@settings(max_examples=6, deadline=None)
-@given(traps())
-def test_traps_have_the_height_and_no_gradient_exactly(trap):
-    d, n, sigma, rank, reached, lost = trap
-    weights = trap_weights(d, n, sigma, rank, reached, lost)
-    value, gradient = exact_loss(SKIPV1, d, n, sigma).value_and_gradient(weights)
-    height = plateau(d, n, sigma, d, reached)
-    assert height == loss_at_entries(d, n, sigma, d * reached)
-    assert exact_loss(SKIPV1, d, n, sigma).value(weights) == height
-    assert abs(value - float(height)) < 1e-9
-    assert all((x == 0).all() for x in gradient.arrays())
-
-
-def test_the_top_plateaus_are_the_theorem_s_optima():
-    for d in (1, 2, 5):
-        for rank in range(d + 1):
-            gap = loss_gap(d, 7, Fraction(1, 3), rank)
-            assert plateau(d, 7, Fraction(1, 3), d, rank) == gap.skipv1
-            assert plateau(d, 7, Fraction(1, 3), d - rank, rank) == gap.mha
 
 
 @settings(max_examples=15, deadline=None)
@@ -101,22 +78,6 @@ def test_the_form_counts_the_keys_eigenvalues(d, seed):
     skew[:reached, :reached] = 0
     more = lost_directions(d, n, sigma, c, k + skew, a) - form
     assert np.linalg.eigvalsh(more).min() > -1e-8 * max(1, np.abs(more).max())
-
-
-def test_the_signal_is_the_loss_of_a_toy_whose_even_part_is_gone():
-    """At SkipV1Former's optimum and below it; one head alone has an even part, which only adds."""
-    d, n, sigma = 3, 4, 0.5
-    for reached in (1, 2):
-        w = trap_weights(d, n, sigma, 3, reached)
-        value = signal_loss(d, n, sigma, w.w[1], w.k[1], w.a)
-        assert PopulationLoss(PromptMoments(d, n, sigma), SKIPV1).value(w) == pytest.approx(value)
-        alone = Weights(w.a, w.b, w.w[1:], w.k[1:])
-        assert PopulationLoss(PromptMoments(d, n, sigma), (SKIP,)).value(alone) > value + 0.01
-    rng = np.random.default_rng(2)
-    a, b, w, k = (rng.standard_normal(s) for s in ((1, 3), (2, 3), (1, 3, 3), (1, 3, 1)))
-    w[0, :, :1] = k[0, 1:] = 0
-    given = signal_loss(d, n, sigma, w[0, :, 1:] @ b, k[0, :1], a)
-    assert PopulationLoss(PromptMoments(d, n, sigma), (ORDINARY,)).value(Weights(a, b, w, k)) > given
 
 
 @pytest.mark.slow

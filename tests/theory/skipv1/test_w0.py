@@ -23,7 +23,7 @@ from tests.theory.skipv1.w0_tools import (
     whole_numbers,
 )
 from theory.errors import InvalidSize
-from theory.plans.heads import MHA, ORDINARY, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
@@ -37,9 +37,8 @@ from theory.skipv1.w0 import (
     small_power,
     two_heads_loss,
 )
-from theory.toy.enough_heads import EnoughHeads
 from theory.toy.exact import exact_loss, prompt_map, random_weights
-from theory.toy.population import PopulationLoss, Weights
+from theory.toy.population import Weights
 
 MHA_ONLY, BOTH = ("ordinary",), ("ordinary", "skip")
 SIGMAS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(3, 2), Fraction(4)])
@@ -194,39 +193,7 @@ def test_rounding_in_w0_takes_no_row_of_b():
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(
-    ("d", "singular", "rank"), [(3, [3.0, 3.0, 3.0], 1), (3, [3.0, 2.0, 0.0], 2), (4, [2.0] * 4, 1)]
-)
-def test_mha_approaches_its_floor_without_noise(d, singular, rank):
-    squares = [s**2 for s in singular]
-    enough = EnoughHeads(PromptMoments(d, 2, 0.0, np.diag(singular)), [ORDINARY])
-    aim = mha_enough_heads_loss(d, 2, 0.0, squares, rank)
-    away = [enough.value(*mha_compressions(d, 2, 0.0, singular, rank, alpha)) - aim for alpha in (10.0, 100.0)]
-    assert aim == mha_floor(d, 2, 0.0, squares, rank)
-    assert 0 < away[1] < away[0] / 10 < 0.1
-
-
 # Theorem 3
-
-
-@settings(max_examples=7)
-@given(st.integers(1, 3), st.integers(1, 20), SIGMAS, st.data())
-def test_two_heads_reach_what_theorem_3_says(d, n, sigma, data):
-    """P = mu S_yx by explicit weights; the loss is a parabola in mu, and its least value the one stated."""
-    w0 = whole_numbers(data.draw, d, d)
-    loss, power = exact_loss(SKIPV1, d, n, sigma, w0), (w0 * w0).sum()
-
-    def at(mu):
-        heads = np.stack([-mu / 2 * eye(d), mu * eye(d)])
-        return loss.value(Weights(eye(d), eye(d)[d:], heads, np.stack([eye(d)] * 2)))
-
-    none, once, twice = (at(Fraction(mu)) for mu in (0, 1, 2))
-    curvature = twice - 2 * once + none
-    best = none - (once - none - curvature / 2) ** 2 / (2 * curvature)
-    rho = setting.signal_share(d, n, sigma)
-    assert best == two_heads_loss(d, n, sigma, power)
-    assert best <= d * sigma**2 + (1 - rho) * (d**2 + power)
-    assert best >= skipv1_floor(d, n, sigma, [power] + [0] * (d - 1), d)
 
 
 @given(st.integers(1, 6), st.integers(1, 50), SIGMAS)
@@ -242,23 +209,6 @@ def test_small_power_is_where_two_heads_meet_mha_s_floor(d, n, sigma):
         assert (
             two_heads_loss(d, n, sigma, power) <= least < min(mha_floor(d, n, sigma, squares, a) for a in range(d + 1))
         )
-
-
-@pytest.mark.parametrize("squares", [[4, 1, 0], [Fraction(1, 4)] * 3, [100, 100, 100]])
-def test_long_contexts(squares):
-    """The limits, from above; MHA's by one ordinary head, K = (K_1 ; 0), on weights that the limit gives."""
-    d, n, sigma = 3, 10**7, Fraction(1)
-    limits = [d**2 - a * (d - a) + sum(squares[a:]) for a in range(d + 1)]
-    mha = [mha_floor(d, n, sigma, squares, a) - d * sigma**2 for a in range(d + 1)]
-    assert all(0 <= x - limit < Fraction(1, 1000) for x, limit in zip(mha, limits, strict=True))
-    assert 0 < two_heads_loss(d, n, sigma, sum(squares)) - d * sigma**2 < Fraction(1, 1000)
-    assert 0 < skipv1_floor(d, n, sigma, squares, d) - d * sigma**2 < Fraction(1, 1000)
-    singular = np.sqrt(np.array(squares, dtype=float))
-    loss = PopulationLoss(PromptMoments(d, n, 1.0, np.diag(singular)), (ORDINARY,))
-    for a in range(1, d + 1):
-        first = np.eye(d)[:a]
-        reader = Weights(first, np.eye(d)[a:], np.zeros((1, d, d)), first.T[None])
-        assert loss.value(loss.best_readout(reader)) - d == pytest.approx(limits[a], abs=1e-3)
 
 
 @pytest.mark.parametrize("floor", [mha_floor, skipv1_floor, skipv1_enough_heads_loss, mha_enough_heads_loss])

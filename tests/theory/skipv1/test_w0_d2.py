@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.theory.skipv1.w0_tools import exact
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1.w0 import constant_share, mha_floor
 from theory.skipv1.w0_d2 import rank_one_loss, rank_one_weights
-from theory.skipv1.w0_heads import d2_best_beta, d2_loss
 from theory.toy.population import PopulationLoss, Weights
 
 SIGMAS = st.sampled_from([0.3, 1.0, 2.0, 5.0])
@@ -35,11 +33,6 @@ def first_weights(n, sigma, w0):
             except BadInput:
                 continue
     raise AssertionError("Theorem 6 promises weights")
-
-
-def lower_of_theorem_5(n, sigma, squares):
-    beta = min(d2_best_beta(n, sigma), 1e4)
-    return d2_loss(n, sigma, sum(squares), beta)
 
 
 @settings(max_examples=40)
@@ -64,28 +57,6 @@ def exact_floats(array):
     return np.array([Fraction(float(x)) for x in np.ravel(array)], dtype=object).reshape(np.shape(array))
 
 
-@pytest.mark.parametrize(("n", "sigma", "margin"), [(2, 1.0, 0.1), (1, 3.0, 0.01), (3, 2.0, 0.05)])
-def test_the_margin_is_no_rounding(n, sigma, margin):
-    """Under the printed hypothesis, where MHA's floor at a = 1 is the lowest and below Theorem 5's weights."""
-    s_2 = 3 * sigma
-    s_1 = 12 * s_2
-    squares = [s_1**2, s_2**2]
-    w0 = turned(s_1, s_2, 0.9, 2.0)
-    floors = [mha_floor(2, n, sigma, squares, a) for a in range(3)]
-    assert min(floors) == floors[1] < lower_of_theorem_5(n, sigma, squares)
-    best = min(rank_one_loss(n, sigma, w0, alpha) for alpha in workable(n, sigma, w0))
-    assert best < floors[1] - margin * setting.signal_share(2, n, sigma)
-
-
-def workable(n, sigma, w0):
-    for alpha in np.concatenate([np.geomspace(1e-2, 10, 40), -np.geomspace(1e-2, 10, 40)]):
-        try:
-            rank_one_weights(n, sigma, w0, alpha)
-        except BadInput:
-            continue
-        yield alpha
-
-
 @given(st.integers(1, 400), st.floats(0.01, 60), st.floats(0, 5))
 def test_the_theorem_s_conditions_hold_where_it_is_needed(n, sigma, s_2):
     """Step (4) at the least s_1 it speaks of: lambda / kappa < 1 + r s_1^2, and 2 r s_1^2 is more if s_2 is large."""
@@ -98,26 +69,6 @@ def test_the_theorem_s_conditions_hold_where_it_is_needed(n, sigma, s_2):
         assert ratio < 1 + r * least
         if small > 8**0.5 * sigma:
             assert 2 * r * least > ratio
-
-
-def test_the_best_estimate_is_the_one_stated():
-    """kappa (1, r) against the normal equations for tr S and u^T Y u; Y is S_yy at W0 = 0."""
-    for n, sigma in ((1, Fraction(1)), (3, Fraction(2)), (7, Fraction(1, 2))):
-        zero = exact(np.zeros((2, 2), dtype=int))
-        moments = PromptMoments(2, n, sigma, zero)
-        e = exact(np.eye(4, dtype=int))
-        one = [(0, 0), (1, 1)], [(2, 2)]
-
-        def second(p, q, e=e, moments=moments):
-            return sum(moments.sandwich(np.outer(e[i], e[k]))[i, k] for i, _ in p for k, _ in q)
-
-        matrix = exact(np.array([[second(p, q) for q in one] for p in one]))
-        means = exact(np.array([2 * n, n * (2 + sigma**2)]))
-        spread = 2 * n + 6 + 4 * sigma**2 + sigma**4
-        kappa = constant_share(2, n, sigma, 1) * (1 - sigma**2 / spread) / 2
-        expected = kappa * exact(np.array([1, sigma**2 / (spread - sigma**2)]))
-        assert (matrix @ expected == means).all()
-        assert 1 - means @ expected == constant_share(2, n, sigma, 1)
 
 
 def test_bad_input():

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -100,17 +99,6 @@ def test_own_values_and_layer_1_s_make_every_polynomial(data, layers):
     assert list(result) == [*residual, *[0] * (layers + 1 - len(residual))]
     assert [step[layer] for layer, step in enumerate(steps[1:], 2)] == own
     assert all(set(step) == {layer, 1} for layer, step in enumerate(steps, 1))
-
-
-@given(st.lists(weights, min_size=1, max_size=6))
-def test_own_values_make_the_polynomials_with_real_roots(roots):
-    """Both ways: the inverse roots are the steps."""
-    residual = deep.residual_polynomial([{layer: beta} for layer, beta in enumerate(roots, 1)])
-    s = sympy.Symbol("s")
-    expected = sympy.prod(1 - sympy.Rational(b.numerator, b.denominator) * s for b in roots)
-    polynomial = sum(sympy.Rational(c.numerator, c.denominator) * s**i for i, c in enumerate(residual))
-    assert sympy.expand(polynomial - expected) == 0
-    assert spectral.is_real_rooted(residual)
 
 
 @given(st.data(), st.integers(1, 3))
@@ -211,30 +199,6 @@ def test_layer_1_s_stream_added_again_makes_every_polynomial(data, layers):
     assert [target[0] * c for c in stream[1:]] == residual[1:]
 
 
-@given(n_values, st.integers(1, 2), st.lists(st.complex_numbers(max_magnitude=1), min_size=1, max_size=2))
-def test_matrices_make_complex_roots_with_an_even_number_of_outputs(n, half, roots):
-    d = 2 * half
-    x, y, query = prompt(np.random.default_rng([d, n]), d, n, 0.5)
-    turn = np.kron(np.eye(half), np.array([[0.0, -1.0], [1.0, 0.0]]))
-    size = np.linalg.norm(x @ x.T, 2)
-    inverse = [z / size for root in roots for z in (root, root.conjugate())]
-    steps = [{layer: z.real * np.eye(d) + z.imag * turn} for layer, z in enumerate(inverse, 1)]
-    residual = np.poly1d([1.0])
-    for z in inverse:
-        residual = residual * np.poly1d([-z, 1.0])
-    expected = polynomial_prediction([*residual.coeffs.real[::-1]], x, y, query)
-    assert predicts(side_by_side(x, y, query), descent_layers(steps), expected)
-
-
-@given(st.sampled_from([1, 3]), st.integers(0, 999))
-def test_matrices_on_an_odd_number_of_outputs_have_a_real_root(d, seed):
-    """det P of two own layers has a real root or too low a degree: exact."""
-    rng, s = np.random.default_rng(seed), sympy.Symbol("s")
-    product = sympy.prod((sympy.eye(d) - s * sympy.Matrix(rng.integers(-5, 6, (d, d)))).det() for _ in range(2))
-    whole = sympy.Poly(product, s)
-    assert whole.degree() < 2 * d or whole.count_roots() > 0
-
-
 def writing_layers(d, values, c, g, b):
     """Two layers of gradient steps c and g, the first of which also makes x_t <- (I + b S_xx) x_t."""
     eye = np.eye(d)
@@ -274,14 +238,6 @@ def test_random_weights_of_any_plan_stay_within_reach(chosen, seed):
         pairs, degree = complex_pairs(residual)
         assert degree <= reach.degree <= bare.shape.layers
         assert pairs <= reach.pairs
-
-
-def test_more_sources_reach_more():
-    names = ("svformer", "cla-v", "vanilla", "skipv2", "skipv1")
-    reaches = [deep.reach(resolve(name, SHAPE)) for name in names]
-    for less, more in pairwise(reaches):
-        assert less.degree <= more.degree
-        assert less.pairs <= more.pairs
 
 
 @pytest.mark.parametrize("name", ["attnres", "dva", "dva-attention", "resformer-sparse"])

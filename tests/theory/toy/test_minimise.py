@@ -1,4 +1,4 @@
-"""Screening: many descents begun, the lowest of them finished."""
+"""Descents on the exact loss: many begun and the lowest of them finished, and gradient flow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from theory.plans.heads import MHA, SKIPV1
 from theory.prompts.moments import PromptMoments
 from theory.prompts.setting import zero_loss
 from theory.skipv1 import gap
+from theory.toy.flow import gradient_flow
 from theory.toy.minimise import SCREENING, minimise
-from theory.toy.population import PopulationLoss
+from theory.toy.population import PopulationLoss, Weights
 
 AROUND = PopulationLoss(PromptMoments(4, 2, 0.1, 4 * np.eye(4)), SKIPV1)
 LOWEST = 33.1199
@@ -63,3 +64,29 @@ def test_what_is_low_enough_ends_the_search():
 def test_no_descents_is_an_error(wrong):
     with pytest.raises(ValueError, match="must be at least 1, got 0"):
         minimise(AROUND, 4, **wrong)
+
+
+def start(d, rank, heads, seed):
+    rng = np.random.default_rng(seed)
+    shapes = ((rank, d), (d - rank, d), (heads, d, d), (heads, d, rank))
+    return Weights(*(0.4 * rng.standard_normal(shape) for shape in shapes))
+
+
+@pytest.mark.parametrize(("heads", "d", "rank"), [(MHA, 3, 1), (SKIPV1, 2, 2), (SKIPV1, 1, 0)])
+def test_small_steps_of_descent_follow_it(heads, d, rank):
+    """Readouts are n W: their gradient is that of W over n, and W moves by that over n once more."""
+    n = 5
+    loss = PopulationLoss(PromptMoments(d, n, 0.5), heads)
+    weights = start(d, rank, 2, 1)
+    flow = gradient_flow(loss, weights, [0.1, 0.2])
+    steps, losses = 500, []
+    for step in range(steps):
+        _, g = loss.value_and_gradient(weights)
+        rate = 0.2 / steps
+        a, b, w, k = (x - rate * y for x, y in zip(weights.arrays(), (g.a, g.b, g.w / n**2, g.k), strict=True))
+        weights = Weights(a, b, w, k)
+        if step + 1 in (steps // 2, steps):
+            losses.append(loss.value(weights))
+    np.testing.assert_allclose(flow.losses, losses, rtol=4e-3)
+    for x, y in zip(flow.end.arrays(), weights.arrays(), strict=True):
+        np.testing.assert_allclose(x, y, atol=5e-3)

@@ -1,8 +1,7 @@
-"""Under linear scores and rotary positions no answer sees the sign of y; each hypothesis of the theorem is needed."""
+"""Under linear scores and rotary positions no answer sees the sign of y; what the theorem is not about."""
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,15 +16,6 @@ PLAIN = Architecture(
     d_model=6, n_layers=2, n_heads=2, d_ff=0, context=9, stem=Vectors(3), head_dim=4, norm="none", score="linear"
 )
 VARIANTS = ("vanilla", "skipv1", "resformer", "svformer", "skipv0", "cla-v", "shared-keys", "denseformer")
-DEPARTURES = {
-    "biases for pairs of positions": {"positions": "bias"},
-    "learned vectors of positions": {"positions": "learned"},
-    "softmax": {"score": "softmax"},
-    "gated feed-forward": {"d_ff": 5},
-    "feed-forward": {"d_ff": 5, "gated": False},
-    "biases of queries, keys and values": {"qkv_bias": True},
-    "biases of norms": {"norm": "layer", "bias": True},
-}
 
 
 @settings(max_examples=40)
@@ -45,14 +35,6 @@ def test_no_answer_sees_the_sign_of_y(name, d, pairs, layers, norm, positions, s
     plan = resolve(name if layers > 1 else "vanilla", config.shape)
     assert keeps_signs(config, plan)
     assert turned(config, plan, seed) < 1e-9
-
-
-@pytest.mark.parametrize("departure", DEPARTURES.values(), ids=DEPARTURES.keys())
-def test_every_hypothesis_is_needed(departure):
-    config = replace(PLAIN, **departure)
-    plan = resolve("vanilla", config.shape)
-    assert not keeps_signs(config, plan)
-    assert turned(config, plan) > 1e-3
 
 
 def test_weights_over_depth_may_not_look():

@@ -1,19 +1,20 @@
-"""Two layers whose first one sees positions: explicit weights token by token, exact moments, ranks of the bounds."""
+"""Two layers whose first one sees positions: explicit weights token by token, and ranks of the bounds."""
 
 from fractions import Fraction
-from itertools import product
-from math import prod
 
 import numpy as np
 import pytest
-import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import InvalidSize
 from theory.plans.heads import MHA, SKIP, SKIPV1
-from theory.prompts.isserlis import PromptEngine, pairings
 from theory.prompts.setting import signal_share
+from theory.toy.content_scores import (
+    additive_weights,
+    best_kappa,
+    positions_ceiling,
+)
 from theory.toy.positions import copying_weights, explained_by_rotating, most_entries_with_positions, rotating_weights
 from theory.toy.width import most_entries_at_width
 
@@ -61,6 +62,8 @@ def test_rotating_mha_predicts_by_the_projection_of_s_yx(half, n, seed):
     d, sigma = 2 * half, 0.5
     basis = anticommuting(d)
     assert len(basis) == d**2 // 4 + d // 2
+    rational = Fraction(1, 2)
+    assert explained_by_rotating(d, n, rational) == len(basis) * signal_share(d, n, rational)
     x, y, query = prompt(d, n, seed)
     s_yx = y @ x.T
     projected = np.einsum("k,kij->ij", np.einsum("kij,ij->k", basis, s_yx), basis)
@@ -83,73 +86,6 @@ def test_copying_mha_predicts_by_a_block_of_s_yx(d, n, extra, seed):
     np.testing.assert_allclose(prediction, expected, rtol=0, atol=1e-14 * (1 + np.abs(block).sum()) * d * n)
 
 
-def test_what_the_projection_explains_is_exact_at_d_2():
-    """E [2 <P, W*> - |P|^2] for P = lambda Pi S_yx by pairing, at rational n and sigma: rho times the rank, 2."""
-    engine = PromptEngine(2)
-    n, sigma = 5, Fraction(1, 3)
-    basis = [((0, 0, 1), (1, 1, -1)), ((0, 1, 1), (1, 0, 1))]  # diag(1, -1) and the swap, each of norm sqrt 2
-    meets = power = engine.ring.zero
-    for element in basis:
-        for (*one, a), (*other, b) in product(element, repeat=2):
-            meets += a * b * engine.expect(("yx", *one), ("w", *other))
-            power += a * b * engine.expect(("yx", *one), ("yx", *other))
-    at = {str(engine.n): n, str(engine.sigma): sympy.Rational(1, 3), **{f"w_{i}{j}": 0 for i in (0, 1) for j in (0, 1)}}
-    step = signal_share(2, n, sigma) / n
-    value = [Fraction(str(p.as_expr().subs(at))) / 2 for p in (meets, power)]
-    explained = explained_by_rotating(2, n, sigma)
-    assert 2 * step * value[0] - step**2 * value[1] == explained == 2 * signal_share(2, n, sigma)
-
-
-def gaussian_mean(polynomial, symbols):
-    """E of a polynomial in independent standard normal symbols."""
-    terms = sympy.Poly(polynomial, *symbols).terms()
-    return sum(c * prod(0 if k % 2 else len(pairings(k)) for k in powers) for powers, c in terms)
-
-
-@pytest.mark.parametrize(("s", "r"), [(0, 1), (1, 0), (0, 0)])
-def test_the_rest_of_the_signal_is_uncorrelated_with_every_pair(s, r):
-    """Step (3): W* - lambda S_yx against y_s x_r^T, d = n = 2, exactly; a step size of 1/n is rejected at s = r."""
-    d = n = 2
-    sigma = sympy.Rational(1, 2)
-    w, x, e = (sympy.symbols(f"{name}(:2)(:2)") for name in "wxe")
-    symbols = (*w, *x, *e)
-    w, x, e = (sympy.Matrix(2, 2, entries) for entries in (w, x, e))
-    y = w * x + sigma * e
-    s_yx = y * x.T
-    rho = sympy.Rational(n, 1) / (n + d + 1 + sigma**2)
-    for i, j, row, column in [(0, 1, 0, 1), (0, 0, 0, 0), (0, 1, 1, 0), (0, 0, 1, 1)]:
-        pair = y[row, s] * x[column, r]
-        assert gaussian_mean(sympy.expand((w[i, j] - rho / n * s_yx[i, j]) * pair), symbols) == 0
-        if s == r and (i, j) == (row, column):
-            assert gaussian_mean(sympy.expand((w[i, j] - s_yx[i, j] / n) * pair), symbols) != 0
-
-
-def rank_of_what_layer_2_sees(d, n, width, skip, seed):
-    """The rank of (y_s x_r^T)_sr -> the odd part of G, random first layers: sum_t f_t f_t^T, or sum_t e_t f_t^T."""
-    rng = np.random.default_rng(seed)
-    of_x, of_y = rng.standard_normal((2, n, 2 * n, width, d))  # from pair s to token t
-    raw_x, raw_y = (np.zeros((n, 2 * n, d, d)) for _ in range(2))
-    for s in range(n):
-        raw_x[s, 2 * s] = raw_y[s, 2 * s + 1] = np.eye(d)
-    images = []
-    for s, r, i, j in product(range(n), range(n), range(d), range(d)):
-        left, right = (raw_y, of_x) if skip else (of_y, of_x)
-        half = sum(np.outer(left[s, t, :, i], right[r, t, :, j]) for t in range(2 * n))
-        other = sum(np.outer(raw_x[r, t, :, j], of_y[s, t, :, i]) for t in range(2 * n)) if skip else half.T
-        images.append((half + other).ravel())
-    return np.linalg.matrix_rank(np.array(images))
-
-
-@given(d=st.integers(1, 3), extra=st.integers(0, 2), seed=st.integers(0, 20))
-def test_an_ordinary_head_sees_a_symmetric_matrix_and_a_skip_head_does_not(d, extra, seed):
-    """Step (4): m (m+1)/2 numbers with enough pairs, and never more; a skip head's d m are not bounded by it."""
-    width = d + extra
-    n = 4
-    assert rank_of_what_layer_2_sees(d, n, width, False, seed) == min(width * (width + 1) // 2, n * n * d * d)
-    assert rank_of_what_layer_2_sees(d, n, width, True, seed) == d * width
-    assert rank_of_what_layer_2_sees(d, 1, width, False, seed) <= min(width * (width + 1) // 2, d * d)
-
-
 @given(d=st.integers(1, 10), extra=st.integers(0, 12))
 def test_no_construction_is_above_the_bound(d, extra):
     width = d + extra
@@ -170,3 +106,9 @@ def test_sizes():
         most_entries_with_positions(MHA, 3, 2)
     with pytest.raises(InvalidSize, match="from width 2d = 4 on"):
         copying_weights(2, 4, 0.1, 5)
+
+
+@pytest.mark.parametrize("refused", [lambda: best_kappa(0), lambda: positions_ceiling(0), lambda: additive_weights(3)])
+def test_sizes_of_content_scores(refused):
+    with pytest.raises(InvalidSize):
+        refused()

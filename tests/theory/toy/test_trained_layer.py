@@ -1,4 +1,6 @@
-"""Bounds on what plans explain with a trained first layer: order, monotony, and what is known exactly."""
+"""Bounds on what plans explain with a trained first layer, and tokens that mix x and y: order, monotony, limits."""
+
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -9,9 +11,13 @@ from theory.plans.depth import DepthAttention
 from theory.plans.heads import NotCovered
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, plan
-from theory.prompts.regression import ridge
-from theory.toy.mixed_tokens import best_of_one_head
-from theory.toy.trained_layer import bayes_share, entry_bounds, share_bounds, worth_bounds
+from theory.toy.mixed_tokens import (
+    best_of_one_head,
+    best_square,
+    mixed_entries,
+    of_one_head,
+)
+from theory.toy.trained_layer import entry_bounds, worth_bounds
 from theory.toy.worth import plan_entries, worth_at_width
 
 FIRSTS = ("positions", "residual", "copy-residual")
@@ -70,19 +76,10 @@ def test_the_assumed_copy_is_the_toy_s_own():
     assert worth_bounds(plan, VANILLA, 3, 8, 0.1, 4, "assumed") == pytest.approx(worth_at_width(plan, 3, 4))
 
 
-def test_attention_over_depth():
-    learned, static = (plan(Shape(2, 2), depth=DepthAttention(query=q)) for q in ("learned", "static"))
-    for first in ("residual", "copy-residual"):
-        stream = share_bounds(VANILLA, 2, 8, 0.5, 2, first)
-        assert share_bounds(static, 2, 8, 0.5, 2, first) == stream
-        assert share_bounds(learned, 2, 8, 0.5, 2, first) == (stream.least, bayes_share(2, 8, 0.5))
+def test_attention_over_depth_needs_a_residual_stream():
+    learned = plan(Shape(2, 2), depth=DepthAttention())
     with pytest.raises(NotCovered, match="reads the embedding"):
         entry_bounds(learned, 2, 8, 0.5, 2, "positions")
-
-
-def test_the_posterior_mean_s_share():
-    assert bayes_share(3, 2, 0.0) == pytest.approx(2 / 3)
-    assert bayes_share(2, 8, 0.5) == pytest.approx(1 - (ridge(2, 8, 0.5).value - 0.5) / 4)
 
 
 def test_sizes():
@@ -90,3 +87,44 @@ def test_sizes():
         entry_bounds(VANILLA, 3, 8, 0.1, 2)
     with pytest.raises(InvalidSize, match="one of assumed, positions, residual, copy-residual, got 'stream'"):
         entry_bounds(VANILLA, 3, 8, 0.1, 3, "stream")
+
+
+@st.composite
+def sizes(draw):
+    d = draw(st.integers(1, 4))
+    return d, draw(st.integers(d, 2 * d)), draw(st.integers(1, 9)), draw(st.floats(0, 2))
+
+
+@given(size=sizes(), tau=st.sampled_from([0.0, 4.0]), constant=st.booleans())
+def test_one_head_explains_no_more_than_many_and_none_more_than_all(size, tau, constant):
+    d, width, n, sigma = size
+    square = best_square(d, n, sigma, tau)
+    for scale in (0.5, 1, 2):
+        how = {"square": square * scale, "tau": tau, "constant": constant}
+        many = mixed_entries(d, n, sigma, width, **how)
+        assert max(of_one_head(d, n, sigma, width, beta / 20, **how) for beta in range(1, 25)) <= many + 1e-9
+        assert 0 <= many <= min(d * d, width * (width + 1) / 2) + 1e-9
+        assert many <= mixed_entries(d, n, sigma, width, **{**how, "constant": True}) + 1e-9
+
+
+@settings(max_examples=20)
+@given(size=sizes())
+def test_the_search_ends_no_lower_than_a_grid(size):
+    d, width, n, sigma = size
+    grid = max(
+        of_one_head(d, n, sigma, width, beta / 20, square=best_square(d, n, sigma) * scale)
+        for beta in range(1, 21)
+        for scale in (0.25, 0.5, 1, 2, 4)
+    )
+    assert best_of_one_head(d, n, sigma, width) >= grid - 1e-6
+
+
+def test_exact_numbers_stay_exact():
+    for width in (2, 3, 4):
+        assert isinstance(mixed_entries(2, 3, Fraction(1, 2), width, square=Fraction(1, 9)), int | Fraction)
+
+
+@pytest.mark.parametrize("width", [1, 5])
+def test_widths_of_mixed_tokens(width):
+    with pytest.raises(InvalidSize):
+        mixed_entries(2, 3, 0.1, width)

@@ -1,6 +1,4 @@
-"""Worth in width under the assumed copy: vanilla's curve, its inverse, and plans on it."""
-
-from itertools import pairwise
+"""Entries of W* at every width, and worth in width under the assumed copy: vanilla's curve, its inverse, and plans."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +8,9 @@ from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import TOYS, NotCovered
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
-from theory.toy.width import most_entries_at_width
+from theory.skipv1.gap import best_mha_rank
+from theory.toy.value_maps import explained_entries
+from theory.toy.width import explained_share_at_width, most_entries_at_width
 from theory.toy.worth import Bounds, equal_width, vanilla_entries, worth_at_width, worth_of_entries
 
 DIMENSIONS = st.integers(1, 12)
@@ -21,30 +21,11 @@ def test_from_width_d_on_vanilla_is_the_toy_s(d, extra):
     assert vanilla_entries(d, d + extra) == most_entries_at_width(TOYS["mha"], d, d + extra)
 
 
-@given(d=DIMENSIONS)
-def test_vanilla_grows_up_to_width_2d_and_stays(d):
-    counts = [vanilla_entries(d, w) for w in range(1, 2 * d + 4)]
-    assert all(x < y for x, y in pairwise(counts[: 2 * d]))
-    assert set(counts[2 * d - 1 :]) == {d * d}
-
-
-@given(d=DIMENSIONS, w=st.integers(2, 24))
-def test_the_width_for_what_a_width_explains_is_that_width(d, w):
-    w = min(w, 2 * d)
-    assert equal_width(d, vanilla_entries(d, w)) == (w if w > 1 else 0)
-
-
 @given(d=DIMENSIONS, parts=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_more_entries_take_more_width(d, parts):
     low, high = sorted(part * d * d for part in parts)
     assert equal_width(d, low) <= equal_width(d, high) + 1e-12 <= 2 * d + 1e-9
     assert low == 0 or equal_width(d, low) > 1 - 1e-12
-
-
-@given(d=DIMENSIONS, extra=st.integers(0, 20), heads=st.integers(2, 6))
-def test_what_reaches_back_is_worth_2_at_d_and_1_from_2d_on(d, extra, heads):
-    plan = resolve("resformer", Shape(2, heads))
-    assert worth_at_width(plan, d, d + extra) == pytest.approx((max(1, 2 * d / (d + extra)),) * 2)
 
 
 @given(d=DIMENSIONS, extra=st.integers(0, 30), heads=st.integers(1, 12))
@@ -78,3 +59,22 @@ def test_bad_input():
         vanilla_entries(3, 0)
     with pytest.raises(NotCovered):
         worth_at_width(resolve("attnres", Shape(2, 2)), 2, 2)
+
+
+@given(d=st.integers(1, 12))
+def test_at_width_d_it_is_the_theorem_s_best_rank(d):
+    assert most_entries_at_width(TOYS["mha"], d, d) == explained_entries(TOYS["mha"], d, best_mha_rank(d))
+    assert most_entries_at_width(TOYS["skipv1"], d, d) == explained_entries(TOYS["skipv1"], d, d)
+
+
+@given(d=st.integers(1, 6), extra=st.integers(0, 12))
+def test_no_division_of_the_width_is_better(d, extra):
+    width = d + extra
+    divisions = [min(a, d) * min(width - a, d) for a in range(width + 1)]
+    assert most_entries_at_width(TOYS["mha"], d, width) == max(divisions)
+
+
+def test_sizes_of_widths():
+    with pytest.raises(InvalidSize, match="width must be a whole number from d = 3, got 2"):
+        most_entries_at_width(TOYS["mha"], 3, 2)
+    assert explained_share_at_width(resolve("cla", Shape(2, 2)), 3, 4, 0.1, 3) == 0
