@@ -1,7 +1,5 @@
 """How wide MHA has to be: bounds, descents in the tokens, and tokens that hold a pair in no particular way."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 import sympy
@@ -9,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory.errors import InvalidSize
-from theory.prompts.setting import signal_share
 from theory.toy.generic_tokens import (
     _rank,
     generic_width,
@@ -17,26 +14,11 @@ from theory.toy.generic_tokens import (
     whole_tokens,
 )
 from theory.toy.least_width import (
-    explained_by_hiding,
-    hidden_entries,
-    hidden_tokens,
     hiding_weights,
     least_width_bound,
     sufficient_width,
 )
 from theory.toy.token_pairs import _objective, best_entries
-
-SIZES = [(2, 1), (3, 1), (4, 1), (4, 2), (5, 1), (6, 2), (6, 3), (7, 1)]
-
-
-@given(size=st.sampled_from(SIZES), n=st.integers(1, 9))
-def test_closed_forms_approach_their_limit_from_below(size, n):
-    d, hidden = size
-    limit = signal_share(d, n, Fraction(1, 2)) * hidden_entries(d, hidden)
-    values = [explained_by_hiding(d, n, Fraction(1, 2), Fraction(1, 10**k), hidden) for k in range(4)]
-    assert values == sorted(values)
-    assert values[-1] < limit < values[-1] + Fraction(1, 10**4)
-    assert limit <= signal_share(d, n, Fraction(1, 2)) * min(d**2, (2 * d - hidden) * (2 * d - hidden + 1) // 2)
 
 
 @given(d=st.integers(1, 40), n=st.integers(1, 50))
@@ -46,14 +28,6 @@ def test_the_bound_is_below_the_sufficient_width(d, n):
     assert least * (least + 1) // 2 > d**2
     if n == 1:
         assert (least - 1) ** 2 < 2 * d**2 <= least**2
-
-
-@pytest.mark.parametrize(("d", "hidden"), SIZES[:4])
-def test_the_best_map_of_the_hiding_tokens_approaches_what_the_weights_do(d, hidden):
-    for eps in (0.1, 0.01):
-        at_least = explained_by_hiding(d, 4, 0.3, eps, hidden) / signal_share(d, 4, 0.3)
-        best = best_entries(d, 4, 0.3, hidden_tokens(d, eps, hidden))
-        assert at_least - 1e-9 < best < hidden_entries(d, hidden) + 1e-9
 
 
 @given(d=st.integers(1, 2), extra=st.integers(0, 1), kinds=st.integers(1, 3), seed=st.integers(0, 99))

@@ -21,22 +21,6 @@ from theory.toy.pairing import Weights
 from theory.toy.recall_prediction import predict_recall
 
 
-def averages(n: int, query: int) -> np.ndarray:
-    """What layer 1 has at each token of each pair's value, exact: (tokens, n)."""
-    tokens = 2 * n + query
-    return np.array([[Fraction(j >= 2 * pair, j) for pair in range(1, n + 1)] for j in range(1, tokens + 1)])
-
-
-@given(st.integers(1, 8), st.data())
-def test_scores_are_what_two_heads_and_the_readout_add_up_to(n, data):
-    query, asked = (data.draw(st.integers(1, n)) for _ in range(2))
-    shared = averages(n, query)
-    looks_for_its_own = -Fraction(recall.strength(n)) * (shared[2 * asked - 2] + shared[-1]) / 2
-    looks_at_all = shared.sum(0) / (2 * n + query)
-    readout = Fraction(recall.strength(n), 2) * shared[-1]
-    assert recall.shared_key_scores(n, query, asked) == list(looks_for_its_own + looks_at_all + readout)
-
-
 @given(st.integers(1, 6), st.integers(6, 40), st.floats(0, 1e5))
 def test_a_readout_leaves_at_most_this_loss(n, values, readout):
     """Of the query whose margin is least, with as many values elsewhere as there are."""
