@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sympy import expand, symbols
 
 from tests.theory.laws import LAWS, LIKE_NORMAL, excess, moment
 from theory.errors import BadInput, InvalidSize
-from theory.prompts.isserlis import PromptEngine, gaussian_trace
+from theory.prompts.isserlis import PromptEngine
 from theory.prompts.regression import trace_moments
 from theory.prompts.wishart import (
     LARGEST_POWER,
@@ -66,13 +65,6 @@ def test_a_power_beside_a_trace():
     for i, j in product(range(2), repeat=2):
         pairs = product(range(2), repeat=2)
         assert result[i, j] == sum(engine.expect(("xx", i, j), ("xx", p, q), ("xx", q, p)) for p, q in pairs)
-
-
-def test_traces_at_identity_covariance():
-    d, n = symbols("d n")
-    for power in range(1, 5):
-        assert expand(mean_traces((power,), [d] * power, n) - gaussian_trace(" ".join(["X X'"] * power))) == 0
-    assert expand(mean_traces((1, 2), [d] * 3, n) - gaussian_trace("X X'", "X X' X X'")) == 0
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, LARGEST_POWER))
