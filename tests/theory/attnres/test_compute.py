@@ -1,4 +1,4 @@
-"""Compute by power laws: against their definition, and rounding intervals against random numbers that round alike."""
+"""Compute by power laws, against their definition."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Shares of a read against outputs written out, and ranges of shares against softmaxes that attain their ends."""
+"""Shares of a read keep within their ranges, and the query for a share is the inverse of a range."""
 
 from math import sqrt
 

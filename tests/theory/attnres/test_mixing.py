@@ -1,4 +1,4 @@
-"""Depth rules as matrices: ranks in exact arithmetic, the smallest stream by running it, DenseFormer's averages."""
+"""Depth rules as matrices: ranks in exact arithmetic, the smallest stream by running it, averages of streams."""
 
 from fractions import Fraction
 

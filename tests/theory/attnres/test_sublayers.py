@@ -1,4 +1,4 @@
-"""Bounds on sublayers' outputs against sublayers written out in numpy, and against weights that attain them."""
+"""Bounds on sublayers' outputs against sublayers written out in numpy, and against simpler bounds."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Schedules of depth attention: what they hand to sublayers against direct softmaxes, and what they count."""
+"""Schedules of depth attention: what they hand to sublayers against direct softmaxes, and single counts."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Counts from plans against formulas and against what the papers say; models by name."""
+"""Counts from plans against formulas and against the papers' sizes; models by name."""
 
 from dataclasses import replace
 from math import ceil

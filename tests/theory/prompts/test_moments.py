@@ -1,4 +1,4 @@
-"""Every closed form of theory.prompts.moments is the pairing engine's polynomial, in n, sigma, W0 and covariances."""
+"""Closed forms of theory.prompts.moments are the pairing engine's polynomials, or sums over every prompt."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A pool of tasks: its posterior, ridge regression and the best step, against prompts drawn here."""
+"""A pool of tasks: the order of its estimators, exact cases, and what is refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Losses of estimators on the regression task, against simulations that know nothing of spectra or moments."""
+"""Losses of estimators on the regression task: their order, simulated steps, and exact bounds on ridge."""
 
 import math
 from fractions import Fraction

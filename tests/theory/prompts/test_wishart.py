@@ -1,4 +1,4 @@
-"""Moments of a Wishart matrix against the pairing engine, known cases, sampling and enumeration."""
+"""Moments of a Wishart matrix against the pairing engine, known cases and sampling."""
 
 from fractions import Fraction
 from functools import cache

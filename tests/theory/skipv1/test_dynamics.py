@@ -1,4 +1,4 @@
-"""Gradient flow on one head's signal: what it keeps, where it ends, and when it takes its steps."""
+"""Gradient flow on one head's signal: where it ends, and when the toy itself takes its steps."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The theorem: closed forms, the weights that attain or approach them, the witness, and the paper's bound."""
+"""The theorem: the witness, what a minimum is told from, the paper's bound, and sizes that are refused."""
 
 import re
 

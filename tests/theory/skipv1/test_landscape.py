@@ -1,4 +1,4 @@
-"""Critical points at W0 = 0: heights in fractions, gradients that vanish, and which of them are traps."""
+"""Critical points at W0 = 0: which of them are traps, and what their form counts."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The theorem for other laws of the inputs: by enumeration of every prompt, in fractions, and by exact minimisation."""
+"""The theorem for other laws of the inputs: weights in fractions, bounds at random, and enumeration."""
 
 from fractions import Fraction
 from itertools import product

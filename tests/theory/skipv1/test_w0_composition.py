@@ -1,4 +1,4 @@
-"""Theorems 7 to 9: how many heads around W0.  Losses of explicit weights in fractions, bounds against minimisation."""
+"""Theorems 7 to 9: how many heads around W0, in fractions."""
 
 from fractions import Fraction
 

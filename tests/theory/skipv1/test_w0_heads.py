@@ -1,4 +1,4 @@
-"""Theorems 4 and 5: few heads around W0 != 0.  Losses of explicit weights in fractions, bounds against minimisation."""
+"""Theorems 4 and 5: few heads around W0 != 0, in fractions."""
 
 from fractions import Fraction
 

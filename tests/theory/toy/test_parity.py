@@ -1,4 +1,4 @@
-"""Under linear scores and rotary positions no answer sees the sign of y; each hypothesis of the theorem is needed."""
+"""Under linear scores and rotary positions no answer sees the sign of y; what the theorem is not about."""
 
 from dataclasses import replace
 

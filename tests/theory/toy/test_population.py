@@ -1,4 +1,4 @@
-"""The exact population loss: against rational pairing sums, against sampling, and its gradient against differences."""
+"""The exact population loss: against rational pairing sums, and its gradient against differences."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What raw keys under copied values are worth: bounds, weights that approach them, and what they are not worth."""
+"""What raw keys under copied values are worth: bounds at random and at other widths, and what has none."""
 
 import numpy as np
 import pytest
