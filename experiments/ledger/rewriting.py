@@ -39,8 +39,8 @@ SHARE = 1.2  # of a number that is not whole, 0.0 is 1.0; a whole one is one mor
 class Rewriting:
     """One place of a function's source, altered.
 
-    name  where: lines below the one of `def`, and columns; then "what stood there -> what stands there now", the
-          smallest operation or call around the place, as `ast.unparse` writes it
+    name  the place's number in the function, which neither comments nor layout change; then "what stood there -> what
+          stands there now", the smallest operation or call around the place, as `ast.unparse` writes it
     code  what the function then does
     """
 
@@ -66,10 +66,10 @@ def rewritings(function: FunctionType) -> list[Rewriting]:
     for place in range(len(list(_places(_definition(source))))):
         tree = ast.parse(source)
         node = _definition(source, tree)
-        where, around, change = list(_places(node))[place]
+        around, change = list(_places(node))[place]
         before = ast.unparse(around)
         change()
-        name = f"{where}: {before} -> {ast.unparse(around)}"
+        name = f"place {place + 1}: {before} -> {ast.unparse(around)}"
         node.decorator_list = []
         # Defaults and annotations are the original's: they are not evaluated again.
         node.args.defaults, node.returns = [ast.Constant(None) for _ in node.args.defaults], None
@@ -87,8 +87,8 @@ def _definition(source: str, tree: ast.Module | None = None) -> ast.FunctionDef:
     return node
 
 
-def _places(definition: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Callable[[], None]]]:
-    """Yield the places in the body that can be altered: where, the expression around, what alters it."""
+def _places(definition: ast.FunctionDef) -> Iterator[tuple[ast.expr, Callable[[], None]]]:
+    """Yield the places in the body that can be altered: the expression around, what alters it."""
     skipped = {
         id(node) for raised in ast.walk(definition) if isinstance(raised, ast.Raise) for node in ast.walk(raised)
     }
@@ -97,8 +97,7 @@ def _places(definition: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Callab
     for statement in definition.body:
         for node in ast.walk(statement):
             if isinstance(node, ast.expr) and id(node) not in skipped:
-                where = f"line {node.lineno - definition.lineno}, column {node.col_offset}"
-                yield from ((where, _around(node, parents), change) for change in _changes(node))
+                yield from ((_around(node, parents), change) for change in _changes(node))
 
 
 def _around(node: ast.expr, parents: Mapping[int, ast.AST]) -> ast.expr:

@@ -223,7 +223,10 @@ START = Claim(
     "depth, too, as the power (chi - 1) / 2 of it for the mean chi.  Parameters get the same.",
     proof=at_random,
     uses=("attnres.gradients", "attnres.initial-size"),
-    unjudged=ANY_NETWORK,
+    unjudged={
+        **ANY_NETWORK,
+        initial_outputs: "of outputs only their ratios count; their sizes are attnres.initial-size's",
+    },
 )
 
 

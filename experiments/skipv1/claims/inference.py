@@ -14,8 +14,10 @@ from theory.plans.accounting import (
     projections,
     total_parameters,
 )
+from theory.plans.architecture import Architecture
 from theory.plans.decoding import numbers_of_a_step, reads
 from theory.plans.names import model
+from theory.plans.plan import built
 from theory.skipv1.paper import PAPER
 
 TABLE_2_CACHE = Claim(
@@ -147,7 +149,15 @@ SPEED = Claim(
     unjudged={
         **OF_CACHES,
         **dict.fromkeys(
-            (projections, parameters, total_parameters, norm_parameters),
+            (
+                projections,
+                parameters,
+                total_parameters,
+                norm_parameters,
+                built,
+                Architecture.sublayers,
+                Architecture.has_feed_forward,
+            ),
             "with grouped queries weights are nothing beside a billion tokens; without them they are counted by hand",
         ),
         flops: "the costs of other parts are other entries'",
@@ -204,6 +214,9 @@ def where_the_cache_dominates(parts: tuple[int, ...]) -> bool:
     for name in SIZES:
         first, *others = (numbers_of_a_step(*model(name, variant), 1, tokens) for variant in sides)
         if tuple(round(1000 * other / first) for other in others) != parts:
+            return False
+        config, plan = model(name, "vanilla")
+        if first - numbers_of_a_step(config, plan, 1, 1) != (tokens - 1) * 2 * config.n_layers * config.d_model:
             return False
     kept = [cache(*model("llama-350m", variant)).total for variant in sides[:2]]
     return round(1000 * kept[1] / kept[0]) == 760
