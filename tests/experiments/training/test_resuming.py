@@ -10,12 +10,7 @@ from experiments.store.desk import OutOfTime
 from experiments.store.folders import RunFolder, UserError
 from experiments.training.records import train_arm
 from icl.training import loop
-from tests.experiments.training.small import (
-    OTHERS,
-    PROMPTS,
-    out_of_time,
-    timeless,
-)
+from tests.experiments.training.small import OTHERS, PROMPTS, out_of_time, timeless
 from theory.errors import BadInput
 
 
