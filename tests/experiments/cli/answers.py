@@ -1,5 +1,6 @@
 """What every command owes to whoever typed it."""
 
+import argparse
 import contextlib
 import io
 from unittest import mock
@@ -46,6 +47,16 @@ def check(line):
         assert last.startswith("crosslayer"), (line, errors)
         assert len(last.partition(": ")[2]) > 8, (line, errors)
     return status, errors
+
+
+def leaves(parser, words=()):
+    """Every command of one or two words, with its parser."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from leaves(below, (*words, name))
+            return
+    yield words, parser
 
 
 def put_aside(*_, **__):
