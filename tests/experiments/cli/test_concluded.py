@@ -29,20 +29,8 @@ class Config:
 
 
 def judgements(half, measured):
-    effect = Expectation(
-        "size",
-        "a half",
-        "made.half",
-        "a half is found",
-        "size",
-        half,
-        measured,
-        0.01,
-        0.05,
-        ((0.0, 0.05),),
-        0.1,
-        "halves",
-    )
+    numbers = half, measured, 0.01, 0.05, ((0.0, 0.05),), 0.1
+    effect = Expectation("size", "a half", "made.half", "a half is found", "size", *numbers, "halves")
     sign = replace(effect, id="sign", group="its sign", statement="it is positive", rule="sign", slack=0.0)
     at_most = Check("most", "never above one", "made.half", "it is at most one", 1.0, measured, 0.0, 1e-9, (0.1,))
     return [effect, sign, replace(at_most, relation="at most", slack=1e-9, quantity="wholes")]
@@ -167,8 +155,8 @@ def test_unknown_claims_are_refused(halves, capsys, monkeypatch):
     monkeypatch.setattr(halves, "measure", pytest.fail)
     halves.claims = ("made.half", "made.halv")
     assert main(["run", "halves"]) == 2
-    says = "crosslayer: halves bears on an unknown ledger entry 'made.halv'; did you mean made.half, made.rests?\n"
-    assert capsys.readouterr().err == says
+    says = "halves bears on an unknown ledger entry 'made.halv'; did you mean made.half, made.rests?\n"
+    assert capsys.readouterr().err == f"crosslayer: {says}"
     assert main(["claim", "made.halv"]) == main(["verify", "made.halv"]) == 2
     capsys.readouterr()
     with monkeypatch.context() as indexed:

@@ -9,6 +9,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.store.folders import RunFolder, UserError
+from tests.experiments.cli import answers
 from tests.isolation import copied
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
@@ -74,7 +75,7 @@ def test_a_damaged_figure(place, full_size, capsys):
     refused(["report", "--out", str(full_size)], figure, capsys)
 
 
-def test_a_file_that_may_not_be_read(full_size, capsys, monkeypatch):
+def test_a_file_that_may_not_be_read(full_size, monkeypatch):
     path = full_size / "bridge" / "summary.json"
     read = Path.read_bytes
 
@@ -84,10 +85,7 @@ def test_a_file_that_may_not_be_read(full_size, capsys, monkeypatch):
         return read(self)
 
     monkeypatch.setattr(Path, "read_bytes", forbidden)
-    assert main(["compare", "--out", str(full_size)]) == 2
-    err = capsys.readouterr().err
-    assert f"cannot read {path}: Permission denied" in err
-    assert err.count("\n") == 1
+    answers.refused(["compare", "--out", str(full_size)], f"cannot read {path}: Permission denied")
 
 
 @pytest.mark.parametrize("name", ["summary.json", "measurement.json", "prediction.json"])
