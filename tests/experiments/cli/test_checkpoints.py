@@ -271,49 +271,17 @@ def test_of_the_hub(work, tmp_path, monkeypatch):
     refused(["import", "hf:nobody/model", "--out", str(tmp_path / "x")], "hf:nobody/model cannot be had")
 
 
-def damaged(change):
-    def hurt(folder):
-        path = folder / "model-00001-of-00002.safetensors"
-        weights = load_file(path)
-        change(weights)
-        save_file(weights, path)
-
-    return hurt
-
-
-def without_files(folder):
-    for path in folder.glob("*.safetensors"):
-        path.write_bytes(path.read_bytes()[:-40])
-
-
-HURT = {
-    "truncated shard": (without_files, "is damaged"),
-    "wrong dtype": (
-        damaged(lambda w: w.update({n: torch.zeros(w[n].shape, dtype=torch.int8) for n in [min(w)]})),
-        "is of type I8",
-    ),
-    "missing tensor": (damaged(lambda w: w.pop(min(w))), "holds no tensor"),
-    "unknown architecture": (
-        lambda f: (f / "config.json").write_text(json.dumps(BIG | {"model_type": "mamba"})),
-        "of type 'mamba'",
-    ),
-    "vocabulary mismatch": (
-        lambda f: (f / "config.json").write_text(json.dumps(BIG | {"vocab_size": 300})),
-        ".weight is (320, 16) where (300, 16) belongs",
-    ),
-}
-
-
-@pytest.mark.parametrize("hurt", HURT)
-def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, hurt):
+@pytest.mark.parametrize("says", ["is damaged", "holds no tensor"])
+def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, says):
+    """Of other damage the readers' tests tell."""
     shutil.copytree(work / "published", tmp_path / "in")
-    change, says = HURT[hurt]
-    names = sorted(p.name for p in (tmp_path / "in").glob("*.safetensors"))
-    for i, name in enumerate(names, 1):
-        (tmp_path / "in" / name).rename(tmp_path / "in" / f"model-0000{i}-of-00002.safetensors")
-    index = {"weight_map": {str(i): f"model-0000{i}-of-00002.safetensors" for i in (1, 2)}}
-    (tmp_path / "in" / "model.safetensors.index.json").write_text(json.dumps(index))
-    change(tmp_path / "in")
+    path = max((tmp_path / "in").glob("*.safetensors"))
+    if says == "is damaged":
+        path.write_bytes(path.read_bytes()[:-40])
+    else:
+        tensors = load_file(path)
+        del tensors[min(tensors)]
+        save_file(tensors, path)
     refused(["import", str(tmp_path / "in"), "--out", str(tmp_path / "run")], says)
     assert [p.name for p in tmp_path.iterdir()] == ["in"]
 

@@ -127,12 +127,12 @@ def test_a_run_without_a_tokenizer_takes_that_of_its_text(work, written, tmp_pat
         (work / "hidden").rename(work / "text")
 
 
-def test_halves_of_characters_wait_for_their_other_half():
-    class Bytes:
-        def decode(self, ids):
-            return bytes(ids).decode(errors="replace")
+def language(decode, ends=()):
+    return generation.Language(SimpleNamespace(decode=decode), (), of_all=False, ends=frozenset(ends))
 
-    spoken = generation.Language(Bytes(), (), of_all=False, ends=frozenset([0]))
+
+def test_halves_of_characters_wait_for_their_other_half():
+    spoken = language(lambda ids: bytes(ids).decode(errors="replace"), ends=[0])
     one = Written("", [])
     shown = []
     for token in "aé€b".encode():
@@ -145,23 +145,14 @@ def test_halves_of_characters_wait_for_their_other_half():
 
 def test_a_space_that_a_tokenizer_leaves_out_where_a_text_begins_is_there_within_it():
     """As those that prefix every text with a space do, and take the first one away."""
-
-    class Words:
-        def decode(self, ids):
-            return "".join(f" {'abcd'[i]}" for i in ids)[1:]
-
-    spoken = generation.Language(Words(), (), of_all=False, ends=frozenset([9]))
+    spoken = language(lambda ids: " ".join("abcd"[i] for i in ids), ends=[9])
     one = Written("a", [0])
     generation._add(one, 1, spoken, ())
     assert one.prompt + one.text == "a b"
 
 
 def test_what_may_be_the_beginning_of_a_stop_is_held_back():
-    class Letters:
-        def decode(self, ids):
-            return "".join(map(chr, ids))
-
-    spoken = generation.Language(Letters(), (), of_all=False, ends=frozenset())
+    spoken = language(lambda ids: "".join(map(chr, ids)))
     one, shown = Written("", []), []
     for letter in "xababy":
         generation._add(one, ord(letter), spoken, ("abx", "abz"))

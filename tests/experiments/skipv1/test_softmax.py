@@ -75,9 +75,9 @@ def test_weights_that_explain_less_than_linear_heads_fail(stored):
     }
 
 
-def test_nothing_is_expected_where_theory_knows_no_better_weights(committed):
+def test_nothing_is_expected_where_theory_knows_no_better_weights(stored):
     """Two heads and two pairs: theory's weights explain less than the best compressed model."""
-    prediction, measurement = committed
+    prediction, measurement = stored
     short = prediction["sizes"]["d2-n2-s0.3"]
     assert short["constructions"]["two heads"]["explained"] < short["compressed"]
     assert "beyond/d2-n2-s0.3/two heads" not in verdicts(EXPERIMENT, prediction, measurement)
