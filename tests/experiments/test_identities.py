@@ -133,8 +133,7 @@ def test_an_arm_on_another_device_is_another_one():
 def test_identities_of_checkpoints(preset, variant):
     config = replace(model(preset)[0], d_model=32, n_layers=2, d_ff=8, context=8, stem=Tokens(16))
     made = Decoder(config, resolve(variant, config.shape), seed=0)
-    found = loop.identity(made, PromptTask(TASK, 512), RECIPE, 1, "name")
-    assert found[:16] == KEYS[f"checkpoint {preset}"]
+    assert loop.identity(made, PromptTask(TASK, 512), RECIPE, 1, "name")[:16] == KEYS[f"checkpoint {preset}"]
 
 
 def test_identities_of_toys():

@@ -128,8 +128,7 @@ def test_what_is_not(prediction):
 
 
 def test_a_twin_that_leads_and_arms_that_have_not_converged_decide_nothing(prediction):
-    found = verdicts(prediction, made_up(twin=TOY))
-    assert found[f"lead/reached/{TASK}/softmax/svformer"] == "inconclusive"
+    assert verdicts(prediction, made_up(twin=TOY))[f"lead/reached/{TASK}/softmax/svformer"] == "inconclusive"
     late = verdicts(prediction, made_up(late=0.1))
     assert late[f"lead/found/{TASK}/softmax/svformer"] == "inconclusive"
     assert late[f"null/{LAST}, width 2 d/svformer"] == "inconclusive"

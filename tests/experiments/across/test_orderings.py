@@ -41,8 +41,7 @@ def test_exact_minima_pass_and_papers_are_judged(run):
     checks = [c for c in summary["checks"] if "rule" not in c]
     assert checks
     assert all(c["verdict"] == "pass" for c in checks)
-    verdicts = {c["verdict"] for c in summary["checks"] if "rule" in c}
-    assert verdicts == {"agrees", "contradicts", "inconclusive"}
+    assert {c["verdict"] for c in summary["checks"] if "rule" in c} == {"agrees", "contradicts", "inconclusive"}
     assert summary["verdict"] == "contradicts"
     assert (run / "figure.png").stat().st_size > 50_000
 

@@ -178,8 +178,7 @@ def test_groups_that_are_missing_are_left_out():
     name = next(name for name in whole["groups"] if name.startswith(f"width {NEXT}"))
     some = {"groups": {other: group for other, group in whole["groups"].items() if other != name}}
     assert len(by_width(some)[NEXT]["svformer"]) == 2
-    one = {"groups": {name: whole["groups"][name]}}
-    assert by_width(one) == {}
+    assert by_width({"groups": {name: whole["groups"][name]}}) == {}
 
 
 def test_its_figure_has_a_row_for_every_arm():

@@ -401,7 +401,6 @@ def test_seeds_that_diverged_are_left_out_and_told(prediction, measurement):
 
 
 def test_exponents_are_slopes(prediction, measurement):
-    slopes = exponents(prediction, measurement, BASELINE, "three times as wide")
-    assert slopes == pytest.approx([9, 7] * 4)
+    assert exponents(prediction, measurement, BASELINE, "three times as wide") == pytest.approx([9, 7] * 4)
     assert differences([1.0, math.nan, 3.0], [0.5, 1.0, math.nan]) == [0.5]
     assert math.isnan(interval([0.5], 1).mean)

@@ -217,7 +217,6 @@ def test_a_step_that_answers_otherwise_is_noticed(bench_decode, monkeypatch, cap
 def test_the_command(bench_decode, capsys, tmp_path):
     assert main([*bench_decode, "--json", "--out", str(tmp_path / "out.json")]) == 0
     shown = json.loads(capsys.readouterr().out)
-    written = json.loads((tmp_path / "out.json").read_text())
-    assert {k: v for k, v in written.items() if k != "sha256"} == shown
+    assert {k: v for k, v in json.loads((tmp_path / "out.json").read_text()).items() if k != "sha256"} == shown
     assert shown["benchmark"] == "decode"
     assert set(shown["sides"]) == {"vanilla", "skipv1"}

@@ -104,8 +104,7 @@ def test_differences_as_predicted_agree_and_the_opposite_contradicts(question):
     assert {check.verdict for check in checks} == {"agrees"}
     opposite = judged(question, prediction, measured(question, {which: -gain for which, gain in gains.items()}))
     assert {check.verdict for check in opposite} == {"contradicts"}
-    nothing = judged(question, prediction, measured(question))
-    assert {check.verdict for check in nothing} == {"inconclusive"}
+    assert {check.verdict for check in judged(question, prediction, measured(question))} == {"inconclusive"}
 
 
 @named

@@ -80,8 +80,7 @@ def test_a_variant_of_published_weights_is_kept(work, tmp_path):
 @pytest.mark.parametrize(("name", "plain"), [("vanilla", True), ("skipv1", False), ("mine", False)])
 def test_trainings_go_out_and_come_back(work, tmp_path, name, plain):
     """A user's own plan too, whose file is gone."""
-    made = export(work / name, tmp_path / "hf", dtype="float32")
-    assert made.plain == plain
+    assert export(work / name, tmp_path / "hf", dtype="float32").plain == plain
     assert (tmp_path / "hf" / "modeling_crosslayer.py").exists() != plain
     again = import_(str(tmp_path / "hf"), tmp_path / "run")
     ours = icl.load(work / name)

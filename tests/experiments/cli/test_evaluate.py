@@ -68,8 +68,7 @@ def test_numbers_are_those_of_whole_passes(work, evaluated):
         scores = model(batch.inputs).log_softmax(-1)
     losses = -scores.gather(-1, batch.targets[..., None])[..., 0].double()
     assert found["loss"]["mean"] == pytest.approx(float(losses.mean()), rel=1e-5)
-    error = losses.mean(-1).std() / 2
-    assert found["loss"]["stderr"] == pytest.approx(float(error), rel=1e-5)
+    assert found["loss"]["stderr"] == pytest.approx(float(losses.mean(-1).std() / 2), rel=1e-5)
     score = (losses[:, -1] - losses[:, 1]).mean()
     assert found["in_context"]["mean"] == pytest.approx(float(score), rel=1e-5, abs=1e-6)
     text = [open_data(folder).tokenizer().decode(row) for row in batch.targets.tolist()]

@@ -49,8 +49,7 @@ def test_the_likeliest_text_is_that_of_whole_passes(work, written):
     read = len(tokens)
     for _ in range(8):
         tokens.append(int(model(torch.tensor([tokens]))[0, -1].argmax()))
-    out = written("--prompt", "text 7,", "--tokens", "8", "--temperature", "0")
-    assert out == tokenizer.decode(tokens) + "\n"
+    assert written("--prompt", "text 7,", "--tokens", "8", "--temperature", "0") == tokenizer.decode(tokens) + "\n"
     (one,) = json.loads(written("--prompt", "text 7,", "--tokens", "8", "--temperature", "0", "--json"))["texts"]
     assert (one["tokens"], one["read"], one["ended"]) == (tokens[read:], read, "length")
 
@@ -60,8 +59,7 @@ def test_a_seed_decides_and_a_stream_ends_with_the_same_text(written):
     first = written(*options)
     assert written(*options) == written(*options, "--stream") == first
     assert written(*options, "--seed", "1") != first
-    several = written(*options, "--prompt", "some")
-    assert several.startswith(first + "-" * 20 + "\nsome")
+    assert written(*options, "--prompt", "some").startswith(first + "-" * 20 + "\nsome")
 
 
 def test_special_tokens_are_read_as_such_on_request(work, written):
@@ -89,8 +87,7 @@ def test_a_text_that_stops_it_is_left_out_of_it(written):
     mark = whole[10:13]
     found = written("--prompt", "text", "--tokens", "30", "--stop", mark, "--stop", "\0nowhere")
     assert found == whole[: whole.index(mark, 4)] + "\n"
-    stream = written("--prompt", "text", "--tokens", "30", "--stop", mark, "--stream")
-    assert stream == found
+    assert written("--prompt", "text", "--tokens", "30", "--stop", mark, "--stream") == found
 
 
 def test_published_weights_begin_as_their_tokenizer_begins(work, written):

@@ -50,10 +50,11 @@ def work(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Figures are seen to by one test, and take most of the time."""
-    monkeypatch.setattr("experiments.commands.layer_figures.draw", lambda *_: None)
+@pytest.fixture(autouse=True)
+def undrawn(request, monkeypatch):
+    """Figures are seen to by one test, which wants them fine, and take most of the time."""
+    if "fine_figures" not in request.fixturenames:
+        monkeypatch.setattr("experiments.commands.layer_figures.draw", lambda *_: None)
 
 
 @pytest.fixture
@@ -91,8 +92,7 @@ def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
     assert [run["name"] for run in record["runs"]] == ["vanilla", "resformer"]
     kept = json.loads((folder / "summary.json").read_text())
     assert {**record, "sha256": kept["sha256"]} == {**kept, "folder": str(folder)}
-    sequences = record["runs"][0]["sequences"]
-    assert sequences * TOKENS == record["runs"][0]["tokens"]
+    assert record["runs"][0]["sequences"] * TOKENS == record["runs"][0]["tokens"]
     for place, name in enumerate(("vanilla", "resformer")):
         found = {family: results[place] for family, results in record["families"].items()}
         trained = json.loads((work / name / "summary.json").read_text())
@@ -113,7 +113,6 @@ def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
         assert found["entropy"]["attending"] == [1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_resformer_s_values_are_those_it_attends_over(probed):
     """Same initial weights and, in layer 1, nearly the same values; after it, half of two: smaller ones."""
     record = probed("vanilla", "resformer", options=["--what", "norms"])
@@ -122,7 +121,6 @@ def test_resformer_s_values_are_those_it_attends_over(probed):
     assert all(a > b for a, b in zip(ours[1:], theirs[1:], strict=True))
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
     record = probed("vanilla", options=["--what", "entropy,norms"])
     assert list(record["families"]) == ["entropy", "norms"]
@@ -140,7 +138,6 @@ def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
     assert again["runs"] == record["runs"]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_of_prompts(probed, work):
     """In squared units; the lens at the end is the held-out loss; a single batch has no probe, and no panel for it."""
     (lens,) = probed("regression", options=["--tokens", str(10**7), "--what", "lens"])["families"]["lens"]
@@ -162,7 +159,6 @@ def test_by_default_all_that_can_be_asked_is(work):
         assert found == [name for name in FAMILIES if name not in left_out]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_published_weights_are_measured_as_a_run_s(work, probed, tmp_path):
     """A run's weights, saved as LLaMA's are, give the same numbers on the run's text; and the run's on theirs."""
     folder, run, corpus = tmp_path / "llama", work / "resformer", str(work / "corpus")
@@ -184,7 +180,6 @@ def test_published_weights_are_measured_as_a_run_s(work, probed, tmp_path):
             assert FAMILIES[name].measure(model, task, batches) == result
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_shorter_sequences_of_the_same_text(probed):
     """The same tokens, twice as many sequences; of eight tokens, attention is spread over eight at most."""
     whole, halves = (probed("vanilla", options=["--what", "entropy", *more]) for more in ([], ["--context", "8"]))
@@ -195,14 +190,12 @@ def test_shorter_sequences_of_the_same_text(probed):
     assert max(of_halves["entropy"]["mean"]) < math.log(8) < max(of_whole["entropy"]["mean"])
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_plan_of_one_s_own(probed):
     """Layer 1's values everywhere: as large in every layer."""
     (norms,) = probed("mine", options=["--what", "norms"])["families"]["norms"]
     assert len({round(norm, 12) for norm in norms["value_others"]["mean"]}) == 1
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_what_a_layer_does_not_project_is_not_shown(probed):
     """Every layer of vanilla projects values; of our own plan, the first alone."""
     (mine,) = probed("mine", options=["--what", "spectrum"])["families"]["spectrum"]
@@ -213,14 +206,12 @@ def test_what_a_layer_does_not_project_is_not_shown(probed):
     assert [line.split().count("-") for line in lines[start + 1 : start + 3]] == [0, 3]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_runs_of_one_name_are_told_apart(probed):
     one, other = probed("vanilla", "vanilla", options=["--what", "similarity"], words=True).splitlines()[-3:-1]
     assert one.split("(1)") != [one]
     assert one.replace("(1)", "(2)") == other
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_text_that_has_moved(work, probed, tmp_path):
     (work / "text").rename(work / "moved")
     try:
@@ -291,7 +282,6 @@ def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
 FEW, SIMILARITY = ["--tokens", "200"], ["--what", "similarity"]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_its_own_tokenizer_decides_what_is_read(work, probed):
     """Text behind a mark, the same in every sequence: what enters layer 1 there has one norm.  By default stdlib."""
     record = probed("with", options=["--text", str(work / "corpus"), *FEW])
@@ -307,7 +297,6 @@ def test_its_own_tokenizer_decides_what_is_read(work, probed):
     assert "200 tokens of the text of stdlib; " in probed("with", options=[*SIMILARITY, *FEW], words=True)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_without_a_tokenizer_tokens_are_random(probed):
     options = [*SIMILARITY, *FEW]
     assert "5 sequences, 200 tokens of text drawn at random; " in probed("without", options=options, words=True)
@@ -317,7 +306,6 @@ def test_without_a_tokenizer_tokens_are_random(probed):
     assert lines[-3].split()[1:] == lines[-2].split()[1:]  # the same weights
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_what_is_kept_is_that_of_the_same_question(work, probed, tmp_path):
     """Another text, context, variant or theta is another folder; the same question finds what is there."""
     (work / "more").mkdir()

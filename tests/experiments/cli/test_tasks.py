@@ -107,8 +107,7 @@ def test_the_harness_finds_what_it_finds_of_the_same_model_in_transformers(work,
         assert numbers
         for key, x in numbers.items():
             assert x == pytest.approx(expected[name][key], rel=1e-4), (name, key)
-    again = json.loads(outcome(line)[1])
-    assert again["runs"][0]["results"] == found
+    assert json.loads(outcome(line)[1])["runs"][0]["results"] == found
 
 
 @pytest.mark.skipif(not HARNESS, reason="the extra eval is not installed")

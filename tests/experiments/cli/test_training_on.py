@@ -70,8 +70,7 @@ def test_it_learns_and_is_not_repeated(work, tmp_path):
     summary = json.loads((work / "vanilla" / "summary.json").read_text())
     assert first["loss"] < summary["loss"]
     assert first["curve"][0][1] < summary["curve"][0][1]
-    again = trained(work, work / "vanilla", tmp_path, "--steps", "40", "--learning-rate", "0.003")
-    assert first == again
+    assert first == trained(work, work / "vanilla", tmp_path, "--steps", "40", "--learning-rate", "0.003")
     assert first["folder"].rpartition("/")[2].startswith("vanilla-")
 
 
@@ -91,8 +90,7 @@ def test_a_model_of_others_goes_on_by_its_own_tokenizer(work, tmp_path):
     manifest = data.manifest
     assert manifest.tokenizer.kind == "published"
     assert manifest.tokenizer.end == 1
-    start = (work / "imported" / "tokenizer.json").read_bytes()
-    assert (work / "theirs" / "tokenizer.json").read_bytes() == start
+    assert (work / "theirs" / "tokenizer.json").read_bytes() == (work / "imported" / "tokenizer.json").read_bytes()
     tokens, begins = data.tokens("train")[:].tolist(), data.tokenizer().start
     assert begins
     assert tokens[: len(begins)] == list(begins)

@@ -162,11 +162,10 @@ def test_an_entry_falls_with_its_premises(made):
     assert found["apart"].stands
 
 
-@pytest.mark.parametrize(("uses", "says"), [(("b",), "circle: b -> a -> b"), (("c",), "'c', which is not there")])
-def test_circles_and_unknown_premises_are_refused(made, uses, says):
+def test_circles_are_refused(made):
     made("b", uses=("a",))
-    ledger = made("a", uses=uses)
-    with pytest.raises(UserError, match=says):
+    ledger = made("a", uses=("b",))
+    with pytest.raises(UserError, match="circle: b -> a -> b"):
         verifications(ledger.values(), ledger)
 
 

@@ -72,8 +72,7 @@ def test_links_lead_to_pages_and_files(pages, material):
             assert target in there, (name, target)
     assert "crosslayer report" in commands.pages(None)["commands.md"]
     figures = [line for text in pages.values() for line in text.splitlines() if line.startswith("::::{figure}")]
-    described = sum(text.count('\n:alt: "') for text in pages.values())
-    assert len(figures) == described > 60
+    assert len(figures) == sum(text.count('\n:alt: "') for text in pages.values()) > 60
 
 
 def test_a_claim_s_page_says_all_that_there_is(pages):
@@ -135,8 +134,7 @@ def test_a_variant_s_page(pages):
 
 
 def test_documents_of_the_repository_lead_to_pages_and_files(pages):
-    theorem = pages["papers/skipv1-theorem.md"]
-    assert "[`skipv1.mha-unattained`](/claims/skipv1.mha-unattained.md)" in theorem
+    assert "[`skipv1.mha-unattained`](/claims/skipv1.mha-unattained.md)" in pages["papers/skipv1-theorem.md"]
     assert "(/papers/skipv1-theorem.md)" in pages["papers/skipv1.md"]
     assert "(/experiments/skipv1-w0.md)" in pages["findings.md"]
     assert "(/papers/resformer-claims.md#what-training-decides)" in pages["findings.md"]

@@ -109,6 +109,5 @@ def test_seeds_have_no_effect_where_nothing_is_random(monkeypatch, tmp_path):
     monkeypatch.setitem(EXPERIMENT.profiles, "smoke", replace(EXPERIMENT.profiles["smoke"], config=tiny))
     assert main(["run", "skipv1-w0", "--profile", "smoke", "--seeds", "3", "--out", str(tmp_path)]) == 0
     (folder,) = (tmp_path / "skipv1-w0").iterdir()
-    summary = json.loads((folder / "summary.json").read_text())
-    assert summary["seeds"] == []
+    assert json.loads((folder / "summary.json").read_text())["seeds"] == []
     assert (folder / "figure.svg").stat().st_size > 10_000

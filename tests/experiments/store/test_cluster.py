@@ -95,8 +95,7 @@ def test_time_that_runs_out_leaves_checkpoints(tmp_path, trace):
     with pytest.raises(Unfinished, match="counting: 0 of 2 are finished"):
         campaign(run, trace)
     (trace / "late").unlink()
-    found = campaign(run, trace)
-    assert list(found) == ["a", "b"]
+    assert list(campaign(run, trace)) == ["a", "b"]
 
 
 def folder_of(_, desk):

@@ -107,8 +107,7 @@ def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, tra
     differences = {check.verdict for check in unknown if not check.id.startswith(about_others)}
     assert differences == {"unpredicted"}  # neither a paper nor the toy says anything of it
     assert {check.claim for check in verdicts.values()} - {""} <= set(catalogue.experiment(name).claims)
-    prediction = job.run.read("prediction.json")
-    assert prediction["own"] == ["my.py:mine", "gqa:group=2"]
+    assert job.run.read("prediction.json")["own"] == ["my.py:mine", "gqa:group=2"]
 
 
 PAPER = PaperExpectation(

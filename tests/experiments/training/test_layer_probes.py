@@ -99,10 +99,8 @@ def test_how_many_directions_values_fill():
     """One token alone fills one; of equal eigenvalues all are filled; ResFormer's own are others than it attends to."""
     model, batches = model_of(config_of(layers=2), "resformer"), batches_of(2)
     found = measured("spectrum", model, batches)
-    single = measured("spectrum", model, batches_of(2, length=1))
-    assert single["participation"]["mean"] == pytest.approx([1, 1])
-    eigenvalues = np.array(found["eigenvalues"]["mean"])
-    assert found["sum"]["mean"] == pytest.approx(eigenvalues.sum(1))
+    assert measured("spectrum", model, batches_of(2, length=1))["participation"]["mean"] == pytest.approx([1, 1])
+    assert found["sum"]["mean"] == pytest.approx(np.array(found["eigenvalues"]["mean"]).sum(1))
     filled = np.array(found["participation"]["mean"])
     assert np.all((filled >= 1) & (filled <= 6))  # tokens
     assert found["own_participation"]["mean"][0] == found["participation"]["mean"][0]
