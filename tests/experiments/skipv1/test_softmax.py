@@ -33,12 +33,16 @@ def changed(prediction, before, after):
     return dict(verdicts(EXPERIMENT, prediction, after).items() - verdicts(EXPERIMENT, prediction, before).items())
 
 
+def explaining(measurement, kind, toy, shares):
+    """The measurement, if seeds of a model explained these shares."""
+    return {**measurement, "explained": {**measurement["explained"], arm_key(SIZE, kind, toy): shares}}
+
+
 def test_a_compressed_model_above_its_bound_fails(stored):
     prediction, measurement = stored
     bound = prediction["sizes"][SIZE]["compressed"]
     for kind in ("two heads", "three heads", "transformer"):
-        altered = copy.deepcopy(measurement)
-        altered["explained"][arm_key(SIZE, kind, "mha")] = [bound + 0.02 + 0.001 * i for i in range(6)]
+        altered = explaining(measurement, kind, "mha", [bound + 0.02 + 0.001 * i for i in range(6)])
         # and what was to show that the expectation can tell it apart, no longer does
         assert changed(prediction, measurement, altered) == {
             f"floor/{SIZE}/{kind}": "fail",
@@ -48,16 +52,14 @@ def test_a_compressed_model_above_its_bound_fails(stored):
 
 def test_a_model_above_the_posterior_mean_fails(stored):
     prediction, measurement = stored
-    altered = copy.deepcopy(measurement)
-    altered["explained"][arm_key(SIZE, "transformer", "skipv1")] = [1.0 + 0.001 * i for i in range(6)]
+    altered = explaining(measurement, "transformer", "skipv1", [1.0 + 0.001 * i for i in range(6)])
     assert changed(prediction, measurement, altered) == {f"bayes/{SIZE}/transformer": "fail"}
 
 
 def test_raw_values_that_win_nothing_contradict(stored):
     prediction, measurement = stored
-    altered = copy.deepcopy(measurement)
-    key = arm_key(SIZE, "three heads", "skipv1")
-    altered["explained"][key] = measurement["explained"][arm_key(SIZE, "three heads", "mha")]
+    ordinary = measurement["explained"][arm_key(SIZE, "three heads", "mha")]
+    altered = explaining(measurement, "three heads", "skipv1", ordinary)
     assert changed(prediction, measurement, altered) == {
         f"beyond/{SIZE}/three heads": "contradicts",
         f"bayes/{SIZE}/three heads": "inconclusive",
