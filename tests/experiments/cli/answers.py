@@ -32,6 +32,7 @@ def refused(line, says):
     """The errors of a command of which there is one line that says so, with status 2, and nothing else."""
     status, out, errors = outcome(line)
     assert (status, out, errors.count("\n")) == (2, "", 1), (line, errors)
+    assert errors.startswith("crosslayer"), (line, errors)
     assert says in errors, (line, errors)
     return errors
 

@@ -16,7 +16,7 @@ from experiments.drawing import style
 from experiments.store.folders import UserError
 from experiments.training.by_layer import Sample
 from experiments.training.layer_probes import FAMILIES
-from tests.experiments.cli.answers import outcome, prepare_text, train
+from tests.experiments.cli.answers import outcome, prepare_text, refused, train
 from tests.icl.data.tokenizer import write_tokenizer
 from tests.icl.published.llama import CONFIG, published_from, state_dict, write
 from theory.plans.written import to_json
@@ -29,8 +29,6 @@ PROMPTS = ["--data", "regression:d=2,n=3,sigma=0.1", "--steps", "2", "--log-ever
 PLAN = (
     "from theory.plans.plan import plan, v\n\n\ndef mine(shape):\n    return plan(shape, values=lambda n, h: v(1, h))\n"
 )
-
-
 BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "tie_word_embeddings": True}
 
 
@@ -270,11 +268,7 @@ def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
     unnamed = {**record, "arm": {**record["arm"], "variant": "plan-012345", "plan": "Plan(...)"}}
     (copies["unnamed"] / "summary.json").write_text(json.dumps({k: v for k, v in unnamed.items() if k != "sha256"}))
     places = [str(work / name if (work / name).exists() else tmp_path / name) for name in runs]
-    status, _, errors = outcome(["probe", *places, "--out", str(tmp_path / "out"), *options])
-    assert status == 2
-    (line,) = errors.splitlines()
-    assert line.startswith("crosslayer")
-    assert message in line
+    refused(["probe", *places, "--out", str(tmp_path / "out"), *options], message)
 
 
 # Published weights: which text, what is said of it, and what is refused.
