@@ -265,12 +265,11 @@ def test_what_will_not_fit_is_not_begun(run, monkeypatch):
 def started(run, trace, jobs):
     root = Path(fake.__file__).parents[3]
     command = [sys.executable, "-m", "tests.experiments.store.fake", str(run.path), str(trace), str(jobs)]
-    parent = subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, start_new_session=True)
-    try:
-        yield parent
-    finally:
-        parent.kill()
-        parent.wait()
+    with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, start_new_session=True) as parent:
+        try:
+            yield parent
+        finally:
+            parent.kill()
 
 
 def alive(pid):
