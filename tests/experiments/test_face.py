@@ -42,11 +42,8 @@ def test_what_the_command_line_trained_is_loaded_to_the_bit(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(OWN)
     folder = trained(tmp_path, variant)
-    own = (
-        plan(icl.build("llama-2m").config.shape, values=lambda n, h: 0.5 * v(n, h) + v(1, h))
-        if ".py" in variant
-        else None
-    )
+    own = plan(icl.build("llama-2m").config.shape, values=lambda n, h: 0.5 * v(n, h) + v(1, h))
+    own = own if ".py" in variant else None
     loaded = icl.load(folder, variant=own)
     about = json.loads((folder / "config.json").read_text())
     assert about["variant"] == variant.removesuffix("+gqa")

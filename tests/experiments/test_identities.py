@@ -16,28 +16,20 @@ from experiments.experiment import execution
 from experiments.experiment.execution import prepare
 from experiments.store import work
 from experiments.store.folders import RunFolder
-from experiments.training.arms import Arm, PromptSource, TextSource
+from experiments.training.arms import Arm, TextSource
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
-from icl.recipe import Recipe
 from icl.toys.end_to_end import Copying, EndToEndSpec, EndToEndToys
 from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
 from icl.toys.training import identity, toy_recipe
 from icl.training import loop
 from icl.training.objectives import PromptTask
-from theory.plans.architecture import Architecture, Latent, Tokens, Vectors
+from tests.experiments.training.small import PROMPTS, RECIPE
+from theory.plans.architecture import Architecture, Latent, Tokens
 from theory.plans.heads import MHA, SKIPV1
 from theory.plans.identity import ALWAYS, canonical, text
 from theory.plans.names import model, resolve
 
-RECIPE = Recipe(steps=6, batch=4, learning_rate=0.01, log_every=2, evaluate_every=4)
-PROMPTS = Arm(
-    architecture=Architecture(d_model=8, n_layers=2, n_heads=2, d_ff=16, context=7, stem=Vectors(2)),
-    variant="vanilla",
-    source=PromptSource(2, 3, 0.1, 64),
-    recipe=RECIPE,
-    seed=0,
-)
 TEXT = Arm(
     architecture=Architecture(
         d_model=32,
@@ -100,19 +92,10 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     "scale-uptrain": {
         "smoke": "5e76d83682",
         "cpu": "7ad1f84897",
-        "grouped": "",
-        "latent": "",
-        "long": "",
-        "gpu": "",
-        "gpu-tiny": "",
+        **dict.fromkeys(("grouped", "latent", "long", "gpu", "gpu-tiny"), ""),
     },
     "text-depth": {"smoke": "9a578a2b03", "cpu": "", "gpu": "", "gpu-tiny": ""},
-    "ladder": {
-        "smoke": "72c74c6e31",
-        "cpu": "",
-        "gpu": "",
-        "gpu-tiny": "",
-    },
+    "ladder": {"smoke": "72c74c6e31", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-induction": {"smoke": "1389151ecd", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-rates": {"smoke": "b001ed1dfb", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-predicted": {"smoke": "8799b21f7a", "cpu": "", "gpu": "", "gpu-tiny": ""},
@@ -150,8 +133,7 @@ def test_an_arm_on_another_device_is_another_one():
 def test_identities_of_checkpoints(preset, variant):
     config = replace(model(preset)[0], d_model=32, n_layers=2, d_ff=8, context=8, stem=Tokens(16))
     made = Decoder(config, resolve(variant, config.shape), seed=0)
-    found = loop.identity(made, PromptTask(TASK, 512), RECIPE, 1, "name")
-    assert found[:16] == KEYS[f"checkpoint {preset}"]
+    assert loop.identity(made, PromptTask(TASK, 512), RECIPE, 1, "name")[:16] == KEYS[f"checkpoint {preset}"]
 
 
 def test_identities_of_toys():

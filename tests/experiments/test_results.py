@@ -4,7 +4,6 @@ import json
 import math
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +14,10 @@ from experiments.store.folders import RunFolder
 from experiments.training.stacks import stacked
 from experiments.verdicts.checks import judgement, worst
 from experiments.verdicts.detecting import detected
+from tests.experiments.committed import RESULTS, as_stored, committed
 from theory.plans.variants import VARIANTS
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "results"
+ROOT = RESULTS.parent
 NUMBERS = {"prediction.json", "measurement.json", "summary.json"}
 NAMES = [name for name in catalogue.names() if (RESULTS / name / "summary.json").is_file()]  # a new one has none
 GROWING = [
@@ -68,20 +67,20 @@ def test_a_result_that_grows_holds_trainings_and_what_follows_from_them(name):
     assert len({line["key"] for line in lines}) == len(lines)
 
 
-def stored(name, what):
-    return json.loads((RESULTS / name / f"{what}.json").read_text())
+def summary_of(name):
+    return json.loads((RESULTS / name / "summary.json").read_text())
 
 
 @cache
 def compared(name):
     """The judgements of a finished result by the present rules."""
     experiment = catalogue.experiment(name.partition("/")[0])
-    return tuple(experiment.compare(stored(name, "prediction"), stored(name, "measurement")))
+    return tuple(experiment.compare(*committed(name)))
 
 
 @pytest.mark.parametrize("name", FINISHED)
 def test_verdicts_drawn_again_are_those_committed(name):
-    summary, checks = stored(name, "summary"), compared(name)
+    summary, checks = summary_of(name), compared(name)
     before = {content["id"]: content for content in summary["checks"]}
     assert {check.id: check.verdict for check in checks} == {i: content["verdict"] for i, content in before.items()}
     assert {check.id: check.claim for check in checks} == {i: content["claim"] for i, content in before.items()}
@@ -125,14 +124,14 @@ def unkept(promise, checks):
 @pytest.mark.parametrize("name", FINISHED)
 def test_what_a_profile_promises_to_detect_was_detected(name):
     """Half-widths come from the spread of the result's own seeds."""
-    profile = catalogue.experiment(name.partition("/")[0]).profiles[stored(name, "summary")["profile"]]
+    profile = catalogue.experiment(name.partition("/")[0]).profiles[summary_of(name)["profile"]]
     most = detected(compared(name))
     assert most is None or most.quantity in TOLD
     assert not list(unkept(profile.detects, compared(name)))
 
 
 def test_a_promise_smaller_than_the_half_width_is_seen():
-    checks = [judgement(content) for content in stored("scale-uptrain", "summary")["checks"]]
+    checks = [judgement(content) for content in summary_of("scale-uptrain")["checks"]]
     first, end = (
         f"difference of {which}, nats a token" for which in ("first held-out losses", "held-out losses at the end")
     )
@@ -172,9 +171,9 @@ def differences(new, old, place=()):
 @pytest.mark.long
 def test_the_numbers_predicted_are_those_committed(name):
     """Texts may have been improved, and numbers that nothing read left out; variants may have come since."""
-    experiment, profile = catalogue.experiment(name.partition("/")[0]), stored(name, "summary")["profile"]
-    old = stored(name, "prediction")
-    new = json.loads(json.dumps(experiment.predict(experiment.profiles[profile].config)))
+    experiment, profile = catalogue.experiment(name.partition("/")[0]), summary_of(name)["profile"]
+    old, _ = committed(name)
+    new = as_stored(experiment.predict(experiment.profiles[profile].config))
     since = VARIANTS.keys() - {"vanilla", *old.get("variants", VARIANTS)}
     assert not list(differences(without(new, since), old))
 

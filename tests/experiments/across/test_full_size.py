@@ -53,15 +53,13 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
     assert prediction["tuning"].startswith("not tuned")
     assert summary["seeds"] == [0, 1]
     assert summary["checks"]
-    assert all(
-        {"id", "claim", "statement", "predicted", "measured", "stderr", "verdict"} <= set(c) for c in summary["checks"]
-    )
+    fields = {"id", "claim", "statement", "predicted", "measured", "stderr", "verdict"}
+    assert all(fields <= set(check) for check in summary["checks"])
     trained = of_trainings(run)
     assert (run / "prediction.json").stat().st_mtime <= (trained / "metrics.jsonl").stat().st_mtime
     assert (run / "figure.png").stat().st_size > 10_000
     assert not list(run.path.glob("unfinished-*"))
-    records = [line for line in trained.metrics() if line["kind"] == "run"]
-    records += stacked(trained)
+    records = [*(line for line in trained.metrics() if line["kind"] == "run"), *stacked(trained)]
     assert records
     assert all({"device", "versions", "commit", "source", "seed", "curve", "loss"} <= set(r) for r in records)
 
@@ -97,9 +95,8 @@ def test_compare_shows_predictions_beside_verdicts(capsys):
     assert all(f"\n{name}, profile " in f"\n{out}" for name in finished)
     assert out.count("speed: at the width of one code") == 1  # what the words of bridge's own table mean
     assert "rule: " in out
-    assert (
-        "\n  reached, d2-n4-s0.1, norms: svformer: svformer explains 0.43 more than vanilla, as the toy does: " in out
-    )
+    of_ladder = "reached, d2-n4-s0.1, norms: svformer: svformer explains 0.43 more than vanilla, as the toy does: "
+    assert f"\n  {of_ladder}" in out
     assert "scale-decode, profile cpu, 0 seeds" in out
     assert "  models: d_model 256, n_layers 8, context 4224\n" in out
     assert main(["compare", "scale-uptrain", "--out", str(ROOT / "results"), "--json"]) == 0

@@ -1,7 +1,7 @@
 """The ladder: what is predicted, what is led up a rung, and when a verdict falls."""
 
-import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -12,6 +12,8 @@ from experiments.across.ladder.verdicts import best, chance, leads
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder
 from experiments.training.campaign import BASELINE, TWIN
+from tests.experiments.committed import as_stored
+from tests.experiments.committed import verdicts as judged
 from theory.plans.names import resolve
 from theory.toy.parity import keeps_signs
 
@@ -19,11 +21,12 @@ CPU, SMOKE = (EXPERIMENT.profiles[profile].config for profile in ("cpu", "smoke"
 TASK = CPU.task.key
 TOY = 0.75 * 4 / (4 + 2 + 1 + 0.01)  # by hand: d^2 entries for a quarter of them, n / (n + d + 1 + sigma^2) of each
 SEEDS = 6
+verdicts = partial(judged, EXPERIMENT)
 
 
 @pytest.fixture(scope="module")
 def prediction():
-    return json.loads(json.dumps(EXPERIMENT.predict(CPU), allow_nan=False))
+    return as_stored(EXPERIMENT.predict(CPU))
 
 
 def noise(seed, arm):
@@ -69,10 +72,6 @@ def made_up(*, lead=TOY, feed_forward=None, single=0.2, null=0.0, wider=0.0, twi
         parts[f"{LAST}, width {factor} d"] = {"width": 2 * factor, "share": found, "stderr": errors}
     about = {"seeds": SEEDS, "task": TASK, "tuning": {"tuned": False}}
     return {**about, "reached": reached, "wider": wide, "parts": parts}
-
-
-def verdicts(prediction, measurement):
-    return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, measurement)}
 
 
 def test_the_toy_s_word(prediction):
@@ -129,8 +128,7 @@ def test_what_is_not(prediction):
 
 
 def test_a_twin_that_leads_and_arms_that_have_not_converged_decide_nothing(prediction):
-    found = verdicts(prediction, made_up(twin=TOY))
-    assert found[f"lead/reached/{TASK}/softmax/svformer"] == "inconclusive"
+    assert verdicts(prediction, made_up(twin=TOY))[f"lead/reached/{TASK}/softmax/svformer"] == "inconclusive"
     late = verdicts(prediction, made_up(late=0.1))
     assert late[f"lead/found/{TASK}/softmax/svformer"] == "inconclusive"
     assert late[f"null/{LAST}, width 2 d/svformer"] == "inconclusive"

@@ -1,8 +1,6 @@
 """The toy's and recall's order of variants against text, on measurements of which the answer is known."""
 
-import json
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +14,11 @@ from experiments.campaign.question import CONTROL, TWIN, VANILLAS, Group, each
 from experiments.campaign.rates import each_swept
 from experiments.training.comparing import comparing
 from experiments.verdicts.checks import worst
-from tests.experiments.test_captions import MOST_WORDS
+from tests.experiments.committed import as_stored, committed
+from tests.experiments.test_figures import MOST_WORDS
 
-ROOT = Path(__file__).resolve().parents[3]
 LINES = 80
-PREDICTION = json.loads(json.dumps(EXPERIMENT.predict(EXPERIMENT.profiles["cpu"].config)))
+PREDICTION = as_stored(EXPERIMENT.predict(EXPERIMENT.profiles["cpu"].config))
 GAINS = {"svformer": 0.5, "skipv1": 0.4, "resformer": 0.3, "cla-v": 0.4, "shared-keys": -0.2}  # as both predict
 
 
@@ -50,16 +48,14 @@ def checks_of(*arguments, prediction=PREDICTION, **about):
 
 
 def test_what_recall_says_is_what_the_bridge_has_measured():
-    measurement = json.loads((ROOT / "results/bridge/long/measurement.json").read_text())
+    prediction, measurement = committed("bridge/long")
     whole = recalled(measurement)
     assert whole.keys() == RECALLED.keys()
     for arm, known in whole.items():
-        assert (known.gain, known.half_width) == pytest.approx(
-            (RECALLED[arm].gain, RECALLED[arm].half_width), abs=5.1e-5
-        )
-        assert known.level == RECALLED[arm].level
+        other = RECALLED[arm]
+        assert (known.gain, known.half_width) == pytest.approx((other.gain, other.half_width), abs=5.1e-5)
+        assert known.level == other.level
     assert MARGIN == bridge.MARGIN
-    prediction = json.loads((ROOT / "results/bridge/long/prediction.json").read_text())
     rows = [row for row in bridge.rows(prediction, measurement) if row.question == "speed"]
     for arm in {*COMPARED, TWIN} - {"vanilla"}:
         scales = [row.judgement.measured for row in rows if row.arm == arm]
@@ -96,15 +92,9 @@ def test_orders_that_are_predicted():
         "recall": {"svformer": 0, "skipv1": 1, "resformer": 2, "shared-keys": 3, "vanilla": 3},
     }
     assert PREDICTION["toy"]["svformer"] == 0.75
-    pairs = {
-        who: {tuple(one["pair"]) for one in PREDICTION["compared"] if one["by"] == who} for who in ("toy", "recall")
-    }
-    assert {who: len(of_who) for who, of_who in pairs.items()} == {"toy": 9, "recall": 9}
-    assert pairs["recall"] - pairs["toy"] == {
-        ("svformer", "skipv1"),
-        ("svformer", "resformer"),
-        ("skipv1", "resformer"),
-    }
+    toy, recall = ({tuple(p["pair"]) for p in PREDICTION["compared"] if p["by"] == who} for who in ("toy", "recall"))
+    assert len(toy) == len(recall) == 9
+    assert recall - toy == {("svformer", "skipv1"), ("svformer", "resformer"), ("skipv1", "resformer")}
 
 
 def test_the_predicted_order_agrees_and_the_opposite_is_no():
@@ -117,11 +107,8 @@ def test_the_predicted_order_agrees_and_the_opposite_is_no():
     assert opposite["order/recall"].verdict == "contradicts"
 
 
-def test_no_difference_decides_nothing():
+def test_no_difference_and_a_third_vanilla_that_differs_decide_nothing():
     assert {check.verdict for check in checks_of({}).values()} == {"inconclusive"}
-
-
-def test_a_third_vanilla_that_differs_takes_every_verdict_back():
     checks = checks_of({**GAINS, CONTROL: 0.3})
     assert {check.verdict for check in checks.values()} == {"inconclusive"}
     assert "text orders 0 as predicted" in checks["order/toy"].statement

@@ -1,8 +1,7 @@
 """`attnres-bounds`: verdicts turn with what they judge, and the figure draws without a network that diverged."""
 
-import json
 from copy import deepcopy
-from pathlib import Path
+from functools import partial
 
 import pytest
 
@@ -13,28 +12,24 @@ from experiments.store.desk import LocalDesk
 from experiments.store.folders import RunFolder
 from experiments.training.magnitude_probe import bounds
 from icl.models.decoder import Decoder
+from tests.experiments.committed import committed, failing, verdicts
 from theory.attnres import growth
 from theory.plans.names import resolve
 
-NAME = "attnres-bounds"
-RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
 SMOKE = EXPERIMENT.profiles["smoke"].config
+judged, failed = partial(verdicts, EXPERIMENT), partial(failing, EXPERIMENT)
 
 
 @pytest.fixture
 def stored():
-    return tuple(json.loads((RESULTS / f"{what}.json").read_text()) for what in ("prediction", "measurement"))
-
-
-def judged(prediction, measurement):
-    return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, measurement)}
+    return committed(EXPERIMENT.name)
 
 
 def test_theory_holds_in_the_committed_result(stored):
-    verdicts = judged(*stored)
-    theory = {name: verdict for name, verdict in verdicts.items() if not name.startswith("exponent")}
+    found = judged(*stored)
+    theory = {name: verdict for name, verdict in found.items() if not name.startswith("exponent")}
     assert set(theory.values()) == {"pass"}
-    assert len(verdicts) - len(theory) == len(TRAINED) - 1
+    assert len(found) - len(theory) == len(TRAINED) - 1
 
 
 @pytest.mark.parametrize(
@@ -49,7 +44,7 @@ def test_theory_holds_in_the_committed_result(stored):
             "sharp",
             "attention/16",
             "typical/attention/16",
-            lambda values: [{**x, "typical": 1.2 * x["typical"]} for x in values],
+            lambda xs: [{**x, "typical": 1.2 * x["typical"]} for x in xs],
         ),
         ("sharpened", "vanilla", "end/vanilla/SwiGLU", lambda values: [_beyond(x) for x in values]),
     ],
@@ -77,15 +72,15 @@ def test_initial_sizes_that_are_others_fail_once(stored, kind):
     for at, squares in measurement[kind].items():
         if at.endswith("/48"):
             measurement[kind][at] = [1.3 * x for x in squares]
-    assert {name for name, verdict in judged(prediction, measurement).items() if verdict == "fail"} == {f"{kind}/48"}
+    assert failed(prediction, measurement) == {f"{kind}/48"}
 
 
-@pytest.mark.parametrize(("place", "factor"), [(1, 1.2), (16, 1.2)])
-def test_a_preset_that_starts_otherwise_fails(stored, place, factor):
+@pytest.mark.parametrize("place", [1, 16])
+def test_a_preset_that_starts_otherwise_fails(stored, place):
     prediction, measurement = stored
     for by_place in measurement["preset"]:
-        by_place[place - 1] *= factor
-    assert {n for n, verdict in judged(prediction, measurement).items() if verdict == "fail"} == {f"preset/{place}"}
+        by_place[place - 1] *= 1.2
+    assert failed(prediction, measurement) == {f"preset/{place}"}
 
 
 def test_a_rule_that_grows_as_prenorm_does_is_no_agreement(stored):

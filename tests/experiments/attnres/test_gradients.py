@@ -1,36 +1,31 @@
 """`attnres-gradients`: verdicts turn with what they judge."""
 
-import json
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from math import exp
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments import catalogue
 from experiments.attnres.gradients import RULES, over_last, unevenness
+from tests.experiments.committed import committed, failing, verdicts
 
-NAME = "attnres-gradients"
-RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
-EXPERIMENT = catalogue.experiment(NAME)
+EXPERIMENT = catalogue.experiment("attnres-gradients")
+judged, failed = partial(verdicts, EXPERIMENT), partial(failing, EXPERIMENT)
 
 
 @pytest.fixture
 def stored():
-    return tuple(json.loads((RESULTS / f"{what}.json").read_text()) for what in ("prediction", "measurement"))
-
-
-def judged(prediction, measurement):
-    return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, measurement)}
+    return committed(EXPERIMENT.name)
 
 
 def test_theory_holds_in_the_committed_result(stored):
-    verdicts = judged(*stored)
-    assert set(verdicts.values()) == {"pass"}
-    assert sum(name.startswith("read/") for name in verdicts) == len(stored[0]["squares"]) // len(RULES) + 1
-    assert sum(name.startswith("even/") for name in verdicts) >= len(RULES)
+    found = judged(*stored)
+    assert set(found.values()) == {"pass"}
+    assert sum(name.startswith("read/") for name in found) == len(stored[0]["squares"]) // len(RULES) + 1
+    assert sum(name.startswith("even/") for name in found) >= len(RULES)
 
 
 @pytest.mark.parametrize("rule", ["vanilla", "attnres"])
@@ -49,11 +44,7 @@ def test_twice_as_much_at_one_read_fails(stored, rule):
 def test_a_rule_that_is_as_even_as_prenorm_fails(stored):
     prediction, measurement = stored
     measurement["squares"]["attnres/plain/0.09"] = measurement["squares"]["vanilla/plain/0.09"]
-    verdicts = judged(prediction, measurement)
-    assert {name for name, verdict in verdicts.items() if verdict == "fail"} == {
-        "read/alike",
-        "even/attnres/plain/0.09",
-    }
+    assert failed(prediction, measurement) == {"read/alike", "even/attnres/plain/0.09"}
 
 
 @pytest.mark.parametrize("at", ["vanilla/plain/0.09", "attnres/scaled/0.003"])

@@ -1,12 +1,12 @@
 """`attnres-toy`: what is predicted, prompts and decoders, toys that are trained, and verdicts that turn."""
 
-import json
 import math
 import subprocess
 import sys
 from copy import deepcopy
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -37,6 +37,7 @@ from experiments.training.arms import Arm, PromptSource, prompt_task
 from experiments.training.pool import train_all
 from icl.prompts import Generator, RegressionTask
 from icl.stacks.feed import StackTask
+from tests.experiments.committed import as_stored, verdicts
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.plans.setting import Setting
@@ -44,7 +45,8 @@ from theory.prompts.regression import steps, trace_moments
 from theory.prompts.spectral import best_polynomial, best_steps, noise_threshold
 from theory.toy import stack
 
-SMOKE, CPU = (EXPERIMENT.profiles[name].config for name in ("smoke", "cpu"))
+SMOKE = EXPERIMENT.profiles["smoke"].config
+judged = partial(verdicts, EXPERIMENT)
 SEEDS = 8  # of trained toys
 NOISE = (-0.02, 0.01, 0.015, -0.01, 0.02, -0.015)  # of six seeds, mean 0
 SOME_WIDTHS = (1.0, 2.0, 3.0)
@@ -58,30 +60,10 @@ def few():
     return predicted(replace(SMOKE, deep=(Setting(5, 8, 2.0),), layers=(2, 4), noises=(1.0, 2.0)))
 
 
-def test_one_layer_by_hand(few):
-    """The last read is (x ; Y (1 - b X^T X)) in a residual stream, and half of it under Full."""
-    d, n, noise, b = SMOKE.task.d, SMOKE.task.n, Fraction(SMOKE.task.sigma) ** 2, Fraction(SMOKE.step)
-    one, two, three = trace_moments(d, n, 4)[1:4]
-    signal = one - 2 * b * two + b**2 * three
-    of_noise = noise * (n - 2 * b * one + b**2 * two)
-    expected = d + d * (signal + of_noise) / n
-    for rule, share in (("vanilla", 1), ("attnres", Fraction(1, 4))):
-        assert few["curves"][f"descent/{rule}"][0] == pytest.approx(float(share * expected))
-
-
 def test_curves_pass_through_what_is_measured(few):
     for kind, rule, depth in SMOKE.starts():
         square = few["start"][start(kind, rule, depth, "context")]
         assert few["curves"][f"{kind}/{rule}"][depth - 1] == square
-
-
-@pytest.mark.long
-def test_a_residual_stream_explodes_and_full_falls():
-    curves = predicted(replace(CPU, deep=(), noises=()))["curves"]
-    residual, full = curves["descent/vanilla"], curves["descent/attnres"]
-    assert residual[7] < residual[0] < residual[15] < 1e-4 * residual[19]
-    assert full[19] * 21**2 == pytest.approx(full[9] * 11**2, rel=0.05)
-    assert curves["descent/attnres-block:blocks=4"][19] > 0.8 * curves["descent/attnres-block:blocks=4"][9]
 
 
 def test_bounded_are_those_with_norms_before_sublayers_and_weights_over_depth(few):
@@ -90,12 +72,17 @@ def test_bounded_are_those_with_norms_before_sublayers_and_weights_over_depth(fe
     }
 
 
-def test_means_over_depth_by_hand(few):
-    """After one layer the stream is the mean of the embedding and of it with the layer's output."""
-    d, n, noise, b = SMOKE.task.d, SMOKE.task.n, Fraction(SMOKE.task.sigma) ** 2, Fraction(SMOKE.step) / 2
+@pytest.mark.parametrize(
+    ("rule", "share", "step"),
+    [("vanilla", 1, 1), ("attnres", Fraction(1, 4), 1), ("denseformer", 1, Fraction(1, 2))],
+)
+def test_one_layer_by_hand(few, rule, share, step):
+    """The last read is (x ; Y (1 - b X^T X)) in a residual stream, half of it under Full, and with means over depth the
+    mean of the embedding and of it with the layer's output."""
+    d, n, noise, b = SMOKE.task.d, SMOKE.task.n, Fraction(SMOKE.task.sigma) ** 2, Fraction(SMOKE.step) * step
     one, two, three = trace_moments(d, n, 4)[1:4]
     expected = d + d * (one - 2 * b * two + b**2 * three + noise * (n - 2 * b * one + b**2 * two)) / n
-    assert few["curves"]["descent/denseformer"][0] == pytest.approx(float(expected))
+    assert few["curves"][f"descent/{rule}"][0] == pytest.approx(float(share * expected))
 
 
 def test_the_deep_toy_loses_what_the_theorem_has(few):
@@ -319,16 +306,12 @@ def made_up_reads(name, depth, seed):
 
 @pytest.fixture(scope="module")
 def prediction():
-    return json.loads(json.dumps(EXPERIMENT.predict(SMOKE)))
+    return as_stored(EXPERIMENT.predict(SMOKE))
 
 
 @pytest.fixture
 def measurement(prediction):
     return made_up(prediction)
-
-
-def judged(prediction, measurement):
-    return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, measurement)}
 
 
 @pytest.mark.long
@@ -347,44 +330,27 @@ def test_smoke_from_end_to_end(tmp_path, prediction):
 
 
 def test_what_agrees_with_theory_passes(prediction, measurement):
-    verdicts = judged(prediction, measurement)
-    theory = {name: verdict for name, verdict in verdicts.items() if not name.startswith(("exponent", "diverged"))}
+    found = judged(prediction, measurement)
+    theory = {name: verdict for name, verdict in found.items() if not name.startswith(("exponent", "diverged"))}
     assert set(theory.values()) == {"pass"}
     assert len(theory) == len(prediction["start"]) + 3 * len(prediction["deep"])
-    assert verdicts["diverged/3"] == verdicts["diverged/3/head"] == "agrees"
-    wide = {verdict for name, verdict in verdicts.items() if name.startswith("exponent/three")}
-    assert wide == {"agrees"}
-    usual = {verdict for name, verdict in verdicts.items() if name.startswith("exponent/as they come")}
-    assert usual == {"inconclusive"}
+    assert found["diverged/3"] == found["diverged/3/head"] == "agrees"
+    assert {verdict for name, verdict in found.items() if name.startswith("exponent/three")} == {"agrees"}
+    assert {verdict for name, verdict in found.items() if name.startswith("exponent/as they")} == {"inconclusive"}
 
 
 @pytest.mark.parametrize(
     ("what", "at", "alter", "failing"),
     [
-        (
-            "squares",
-            "descent/vanilla/4/context",
-            lambda values: [1.1 * x for x in values],
-            "start/descent/vanilla/4/context",
-        ),
-        ("squares", "random/attnres/2/query", lambda values: [0.9 * x for x in values], "start/random/attnres/2/query"),
-        (
-            "answers",
-            "d5-n8-s2.0/4",
-            lambda values: [{**x, "depth": x["residual"]} for x in values],
-            "gain/d5-n8-s2.0/4",
-        ),
-        (
-            "answers",
-            "d5-n8-s2.0/3",
-            lambda values: [{what: x[what] + 1 for what in x} for x in values],
-            "loss/depth/d5-n8-s2.0/3",
-        ),
+        ("squares", "descent/vanilla/4/context", lambda x: 1.1 * x, "start/descent/vanilla/4/context"),
+        ("squares", "random/attnres/2/query", lambda x: 0.9 * x, "start/random/attnres/2/query"),
+        ("answers", "d5-n8-s2.0/4", lambda x: {**x, "depth": x["residual"]}, "gain/d5-n8-s2.0/4"),
+        ("answers", "d5-n8-s2.0/3", lambda x: {what: x[what] + 1 for what in x}, "loss/depth/d5-n8-s2.0/3"),
     ],
 )
 def test_what_is_measured_otherwise_fails(prediction, measurement, what, at, alter, failing):
     before = judged(prediction, measurement)
-    measurement[what][at] = alter(measurement[what][at])
+    measurement[what][at] = list(map(alter, measurement[what][at]))
     after = judged(prediction, measurement)
     assert after[failing] == "fail"
     assert {name for name in before if before[name] != after[name]} <= {
@@ -396,9 +362,9 @@ def test_what_is_measured_otherwise_fails(prediction, measurement, what, at, alt
 
 def test_wide_intervals_decide_nothing(prediction, measurement):
     for at, square in prediction["start"].items():
-        measurement["squares"][at] = [square * (1 + 100 * x) for x in (-0.02, 0.01, 0.015, -0.01, 0.02, -0.015)]
-    verdicts = judged(prediction, measurement)
-    assert {verdicts[f"start/{at}"] for at in prediction["start"]} == {"inconclusive"}
+        measurement["squares"][at] = [square * (1 + 100 * x) for x in NOISE]
+    found = judged(prediction, measurement)
+    assert {found[f"start/{at}"] for at in prediction["start"]} == {"inconclusive"}
 
 
 def test_norms_that_bound_nothing_are_no_agreement(prediction, measurement):
@@ -406,16 +372,16 @@ def test_norms_that_bound_nothing_are_no_agreement(prediction, measurement):
     for depth in (*prediction["trained_depths"], prediction["deeper"]):
         for name in NETWORKS:
             measurement["trained"][cell(name, depth)] = measurement["trained"][cell(BASELINE, depth)]
-    verdicts = judged(prediction, measurement)
-    assert {v for name, v in verdicts.items() if name.startswith(("exponent", "diverged"))} == {"inconclusive"}
+    found = judged(prediction, measurement)
+    assert {v for name, v in found.items() if name.startswith(("exponent", "diverged"))} == {"inconclusive"}
 
 
 def test_a_twin_that_differs_too_leaves_nothing_to_say(prediction, measurement):
     for depth in prediction["trained_depths"]:
         same = measurement["trained"][cell("full+keys+sublayers", depth)]
         measurement["trained"][cell(TWIN, depth)] = same
-    verdicts = judged(prediction, measurement)
-    assert {v for name, v in verdicts.items() if name.startswith("exponent")} == {"inconclusive"}
+    found = judged(prediction, measurement)
+    assert {v for name, v in found.items() if name.startswith("exponent")} == {"inconclusive"}
 
 
 def test_seeds_that_diverged_are_left_out_and_told(prediction, measurement):
@@ -427,15 +393,14 @@ def test_seeds_that_diverged_are_left_out_and_told(prediction, measurement):
     assert usual.statement.endswith("7 of 8 seeds")
     assert wide.verdict == "agrees"
     measurement["trained"][cell("full+keys", 2)] = [None] * 8
-    verdicts = judged(prediction, measurement)
-    assert verdicts[wide.id] == "inconclusive"
-    assert verdicts["exponent/three times as wide/full+keys+sublayers/residual"] == "agrees"
+    found = judged(prediction, measurement)
+    assert found[wide.id] == "inconclusive"
+    assert found["exponent/three times as wide/full+keys+sublayers/residual"] == "agrees"
     with style.drawing():
         EXPERIMENT.draw(prediction, deepcopy(measurement))
 
 
 def test_exponents_are_slopes(prediction, measurement):
-    slopes = exponents(prediction, measurement, BASELINE, "three times as wide")
-    assert slopes == pytest.approx([9, 7] * 4)
+    assert exponents(prediction, measurement, BASELINE, "three times as wide") == pytest.approx([9, 7] * 4)
     assert differences([1.0, math.nan, 3.0], [0.5, 1.0, math.nan]) == [0.5]
     assert math.isnan(interval([0.5], 1).mean)

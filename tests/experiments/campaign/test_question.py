@@ -1,14 +1,17 @@
-"""Questions to the pool: what one has trained the next one finds, whatever ended the sitting before."""
+"""Questions to the pool: what one has trained the next one finds, whatever ended the sitting before; `campaign`."""
 
+import json
 import shutil
 from dataclasses import replace
 
 import pytest
 
+from experiments import catalogue
 from experiments.campaign import pool as pools
 from experiments.campaign.question import CONTROL, TWIN
 from experiments.campaign.reading import arms, at_length, gain, over
 from experiments.campaign.standing import standings
+from experiments.cli import main
 from experiments.experiment.execution import execute, prepare
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.training.trunks import trunks
@@ -132,3 +135,42 @@ def test_how_long_it_takes_is_said_first(question, tmp_path, slot, monkeypatch, 
     with pytest.raises(Unfinished):
         measurement(question, tmp_path, replace(slot, deadline=1.0))
     assert "asking: 8 trainings to go, about 0.0 hours of one core" in capsys.readouterr().err
+
+
+# `crosslayer campaign`: what is trained and left, what can be said, and going on with it.
+
+
+@pytest.fixture
+def small(question, tmp_path, monkeypatch):
+    """The question is the only one; the folder for its runs."""
+    monkeypatch.setattr(catalogue, "names", lambda _: ["asking"])
+    monkeypatch.setattr(catalogue, "experiment", lambda _: question)
+    monkeypatch.setattr(pools, "committed_results", lambda: tmp_path / "nothing")
+    return tmp_path / "runs"
+
+
+def answered(capsys, *arguments):
+    status = main(["campaign", *map(str, arguments)])
+    return status, *capsys.readouterr()
+
+
+@pytest.mark.long
+def test_it_shows_stops_when_time_is_up_goes_on_and_shows_what_can_be_said(small, text, capsys):
+    status, out, _ = answered(capsys, "--out", small)
+    assert (status, out.split("\n")[1].split()[:3]) == (0, ["asking", "0", "8"])
+    assert "nothing can be said yet" in out
+    assert not small.exists()
+    status, _, errors = answered(capsys, "--out", small, "--data", text, "--minutes", "0.0001")
+    assert status == 0
+    assert "time is up: asking: 0 of 24 trainings are finished" in errors
+    status, out, _ = answered(capsys, "--out", small, "--data", text, "--minutes", "9", "--json")
+    (found,) = json.loads(out)
+    assert (status, found["trained"], found["left"], found["hours_left"], found["checks"]) == (0, 8, 0, 0.0, [])
+    assert len((small / "campaign" / "metrics.jsonl").read_text().splitlines()) == 8
+    assert answered(capsys, "--out", small, "--minutes", "9", "--json")[1] == out  # without the text
+
+
+def test_text_that_is_missing_is_named_in_one_line(small, capsys):
+    status, out, errors = answered(capsys, "--out", small, "--minutes", "1")
+    assert (status, out) == (2, "")
+    assert errors == "crosslayer: trainings are missing, and need --data FOLDER: the tests' text\n"

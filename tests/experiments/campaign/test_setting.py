@@ -1,13 +1,23 @@
-"""The campaign's one recipe: lengths, what they share, names that outlast the text."""
+"""The campaign's recipe, its lengths and what they share; an arm's own rate, from parabolas of a known lowest point."""
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from experiments.campaign.pool import Pool
 from experiments.campaign.profiles import CAMPAIGN
-from experiments.campaign.setting import FAN_IN, LINES, Cell
+from experiments.campaign.question import CONTROL, TWIN, Config, Group
+from experiments.campaign.rates import OwnRate, at_width, octaves_apart, own_rate
+from experiments.campaign.setting import FAN_IN, LINES, Cell, Sweep
+from experiments.experiment.execution import execute, prepare
+from experiments.store.folders import Slot
 from experiments.training.trunks import trunks
+from tests.experiments.campaign.conftest import Asking
 from theory.errors import BadInput
 
 WIDTHS = (32, 48, 64, 80)
@@ -44,15 +54,8 @@ def test_a_training_is_known_without_its_text():
 
 
 def test_what_makes_another_training():
-    others = [
-        replace(CELL, rate=4e-3),
-        replace(CELL, std=FAN_IN),
-        replace(CELL, twin=1),
-        replace(CELL, twin=2),
-        replace(CELL, width=64),
-        replace(CELL, variant="vanilla"),
-    ]
-    arms = [CAMPAIGN.arms(cell, 0)[2.5] for cell in (CELL, *others)]
+    others = ({"rate": 4e-3}, {"std": FAN_IN}, {"twin": 1}, {"twin": 2}, {"width": 64}, {"variant": "vanilla"})
+    arms = [CAMPAIGN.arms(replace(CELL, **other), 0)[2.5] for other in ({}, *others)]
     assert len({arm.key("cpu") for arm in arms}) == len(arms)
     assert arms[2].std == pytest.approx(48**-0.5)
 
@@ -67,3 +70,100 @@ def test_every_twin_has_weights_of_its_own_on_the_same_data():
 def test_lengths_that_do_not_double_are_refused():
     with pytest.raises(BadInput, match="twice"):
         replace(CAMPAIGN, lengths=(1.0, 3.0))
+
+
+# Rates.
+
+RATES = (4e-3, 8e-3, 16e-3)
+
+
+def parabola(best, seeds=4, curved=0.1, noise=()):
+    """Losses by rate of seeds that differ by a constant, and by `noise` in where they are lowest."""
+    places = [math.log2(best) + shift for shift in (noise or [0.0] * seeds)]
+    return {rate: [3 + seed + curved * (math.log2(rate) - at) ** 2 for seed, at in enumerate(places)] for rate in RATES}
+
+
+@given(st.floats(5.7e-3, 11.2e-3), st.floats(1e-3, 10.0))
+def test_the_lowest_point_of_a_parabola_is_found(best, curved):
+    found = own_rate(parabola(best, curved=curved))
+    assert found.rate == pytest.approx(best, rel=1e-9)
+    assert found.octaves == pytest.approx(0, abs=1e-9)
+    assert not found.edge
+
+
+@pytest.mark.parametrize(("best", "end"), [(1e-3, 4e-3), (1.0, 16e-3)])
+def test_a_rate_beyond_those_tried_is_an_edge(best, end):
+    assert own_rate(parabola(best)) == OwnRate(pytest.approx(end), pytest.approx(0, abs=1e-12), True)
+
+
+def test_the_error_is_that_of_a_mean_over_seeds():
+    """Of parabolas that are alike but for their place the vertex of the mean is the mean place."""
+    shifts = [0.1, -0.2, 0.05, 0.15]
+    found = own_rate(parabola(8e-3, noise=shifts))
+    assert found.rate == pytest.approx(8e-3 * 2 ** np.mean(shifts))
+    assert found.octaves == pytest.approx(np.std(shifts, ddof=1) / 2)
+
+
+def test_what_both_arms_have_in_common_is_no_error_of_their_difference():
+    shifts = [0.1, -0.2, 0.05, 0.05]
+    apart = octaves_apart(parabola(9e-3, noise=shifts), parabola(8e-3, noise=shifts))
+    assert apart.mean == pytest.approx(math.log2(9 / 8))
+    assert apart.half_width == pytest.approx(0, abs=1e-9)
+    other = octaves_apart(parabola(9e-3, noise=shifts), parabola(8e-3))
+    assert other.stderr == pytest.approx(np.std(shifts, ddof=1) / 2)
+    assert other.half_width == pytest.approx(3.182446 * other.stderr, rel=1e-6)
+
+
+def test_a_rate_at_which_a_training_diverged_is_no_candidate():
+    losses = parabola(16e-3)
+    losses[16e-3][2] = None
+    assert own_rate(losses).rate == pytest.approx(8e-3)
+    with pytest.raises(ValueError, match="at every"):
+        own_rate({rate: [None, 3.0] for rate in RATES})
+
+
+def test_rates_fall_with_the_root_of_the_width():
+    assert at_width(8e-3, 32, 128) == 4e-3
+    assert at_width(8e-3, 32, 48) == 6.5e-3
+
+
+@pytest.fixture
+def sweeping(setting):
+    sweep = Sweep(rates=(5e-3, 1e-2, 2e-2), width=8, until=0.625, seeds=2)
+    question = Asking(replace(setting, sweep=sweep), 8)
+    profile = question.profiles["cpu"]
+    group = Group(arms=("shared-keys",), width=16, rate=None, until=0.625)
+    question.profiles = {"cpu": replace(profile, config=Config(setting=profile.config.setting, groups=(group,)))}
+    return question
+
+
+@pytest.mark.long
+def test_each_arm_ends_at_the_rate_of_its_own_sweep(sweeping, tmp_path, text):
+    job = prepare(sweeping, "cpu", None, tmp_path, Slot(jobs=1, data=str(text)))
+    execute(job)
+    found = job.run.read("measurement.json")
+    ((name, group),) = found["groups"].items()
+    assert name == "width 16, own rates, initial weights 0.02"
+    config = sweeping.profiles["cpu"].config
+    records = Pool(tmp_path).finished(sweeping.every(config, 2, Pool(tmp_path)))
+    for arm, swept in sweeping.sweeps(config).items():
+        losses = {rate: [records[of_seed[0.625]]["loss"] for of_seed in seeds] for rate, seeds in swept.items()}
+        assert found["own_rates"][arm]["rate"] == own_rate(losses).rate
+        assert group["rates"][arm] == at_width(own_rate(losses).rate, 8, 16)
+    assert group["rates"]["vanilla"] == group["rates"][TWIN] == group["rates"][CONTROL]
+    assert found["left_out"] == []
+
+
+def test_a_group_waits_until_its_rates_are_known(sweeping, tmp_path):
+    config = sweeping.profiles["cpu"].config
+    assert len(sweeping.every(config, 2, Pool(tmp_path))) == 3 * 2 * 2 + 4 * 2
+    needed = sweeping.trainings(config, 2)["width 16, own rates, initial weights 0.02"]
+    assert needed[0]["shared-keys"][0.625].recipe.learning_rate == at_width(1e-2, 8, 16)  # to say how long it takes
+
+
+def test_what_a_sweep_and_a_group_share_counts_once(sweeping, tmp_path):
+    """A group at a rate of the sweep and at its width."""
+    config = sweeping.profiles["cpu"].config
+    both = replace(config, groups=(*config.groups, Group(arms=("shared-keys",), width=8, rate=1e-2, until=0.625)))
+    every = sweeping.every(both, 2, Pool(tmp_path))
+    assert len(every) == len(set(every)) == 3 * 2 * 2 + 4 * 2 + 2 * 2

@@ -16,7 +16,12 @@ from experiments.verdicts.checks import worst
 
 SEEDS, LINES = 8, 80
 QUESTIONS = [one for one in catalogue.all_experiments().values() if isinstance(one, Signs)]
+VALUES = next(one for one in QUESTIONS if one.name == "text-values")
 named = pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.name)
+
+
+def predicted(question):
+    return question.predict(question.profiles["cpu"].config)
 
 
 def measured(question, gains=(), *, own=(), noise=0.002):
@@ -92,20 +97,19 @@ def judged(question, prediction, measurement):
 
 @named
 def test_differences_as_predicted_agree_and_the_opposite_contradicts(question):
-    prediction = consistent(question.predict(question.profiles["cpu"].config))
+    prediction = consistent(predicted(question))
     gains = as_predicted(question, prediction)
     checks = judged(question, prediction, measured(question, gains))
     assert len(checks) >= len(prediction["compared"]) > 3
     assert {check.verdict for check in checks} == {"agrees"}
     opposite = judged(question, prediction, measured(question, {which: -gain for which, gain in gains.items()}))
     assert {check.verdict for check in opposite} == {"contradicts"}
-    nothing = judged(question, prediction, measured(question))
-    assert {check.verdict for check in nothing} == {"inconclusive"}
+    assert {check.verdict for check in judged(question, prediction, measured(question))} == {"inconclusive"}
 
 
 @named
 def test_a_third_vanilla_that_differs_as_predicted_takes_every_verdict_back(question):
-    prediction = consistent(question.predict(question.profiles["cpu"].config))
+    prediction = consistent(predicted(question))
     gains = as_predicted(question, prediction)
     gains |= {(what, CONTROL): 0.5 for what in (LOSS, *question.quantities)}
     assert {check.verdict for check in judged(question, prediction, measured(question, gains))} == {"inconclusive"}
@@ -114,7 +118,7 @@ def test_a_third_vanilla_that_differs_as_predicted_takes_every_verdict_back(ques
 @named
 def test_its_claims_are_there_and_each_is_judged(question):
     catalogue.check_claims(question)
-    prediction = question.predict(question.profiles["cpu"].config)
+    prediction = predicted(question)
     assert {pair["claim"] for pair in prediction["compared"]} == set(question.claims)
     measurement = measured(question, as_predicted(question, prediction))
     checks = question.compare(prediction, measurement)
@@ -128,7 +132,7 @@ def test_its_claims_are_there_and_each_is_judged(question):
 
 @named
 def test_its_figure(question):
-    prediction = question.predict(question.profiles["cpu"].config)
+    prediction = predicted(question)
     figure = question.draw(prediction, measured(question))
     shown = [axis for axis in figure.axes if axis.get_visible()]
     assert 2 <= len(shown) <= 4
@@ -172,9 +176,8 @@ def test_the_toy_and_the_papers_have_their_say_of_ones_own(tmp_path):
         "def late(shape):\n"
         "    return plan(shape, values=lambda n, h: v(n, h) + v(1, h) if n > 2 else v(n, h))\n"
     )
-    question = next(one for one in QUESTIONS if one.name == "text-values")
-    made = comparing(question, "cpu", [f"{path}:mine", f"{path}:late", "resformer"])
-    prediction = made.predict(made.profiles["cpu"].config)
+    made = comparing(VALUES, "cpu", [f"{path}:mine", f"{path}:late", "resformer"])
+    prediction = predicted(made)
     said = {(pair["by"], pair["arm"]): pair["sign"] for pair in prediction["compared"]}
     assert said == {("toy", "my.py:mine"): -1, ("toy", "resformer"): -1, ("paper", "resformer"): -1}
     own = tuple(prediction["own"])
@@ -191,10 +194,9 @@ def test_what_its_own_paper_expects_is_judged_under_its_own_claim(better, monkey
         variant="gqa:group=2", measure="loss", better=better, claim="deep.own-values", place="section 9"
     )
     monkeypatch.setattr(expectations, "expectations_of", lambda variant: (paper,) if variant == paper.variant else ())
-    question = next(one for one in QUESTIONS if one.name == "text-values")
-    made = comparing(question, "cpu", ["gqa:group=2", "mqa"])
-    assert made.claims == (*question.claims, paper.claim)
-    prediction = made.predict(made.profiles["cpu"].config)
+    made = comparing(VALUES, "cpu", ["gqa:group=2", "mqa"])
+    assert made.claims == (*VALUES.claims, paper.claim)
+    prediction = predicted(made)
     checks = made.compare(prediction, measured(made, {(LOSS, "gqa:group=2"): -0.3}, own=("gqa:group=2", "mqa")))
     (judged,) = (check for check in checks if check.claim == paper.claim)
     assert judged.verdict == ("agrees" if better else "contradicts")
@@ -204,7 +206,7 @@ def test_what_its_own_paper_expects_is_judged_under_its_own_claim(better, monkey
 
 @named
 def test_groups_of_one_rate_decide_nothing(question):
-    prediction = question.predict(question.profiles["cpu"].config)
+    prediction = predicted(question)
     measurement = measured(question, as_predicted(question, prediction))
     for name in own_rate_groups(measurement):
         del measurement["groups"][name]
@@ -212,18 +214,16 @@ def test_groups_of_one_rate_decide_nothing(question):
 
 
 def test_two_rates_are_named_where_they_differ():
-    question = next(one for one in QUESTIONS if one.name == "text-values")
-    prediction = question.predict(question.profiles["cpu"].config)
-    groups = {check.group for check in question.compare(prediction, measured(question))}
+    prediction = predicted(VALUES)
+    groups = {check.group for check in VALUES.compare(prediction, measured(VALUES))}
     assert any("SVFormer less vanilla (rates 0.004 and 0.008)" in group for group in groups)
 
 
 def test_the_baseline_is_the_mean_of_two_vanillas():
-    question = next(one for one in QUESTIONS if one.name == "text-values")
-    prediction = question.predict(question.profiles["cpu"].config)
-    measurement = measured(question, {(LOSS, TWIN): 0.2})
-    (found,) = question.differences(prediction, measurement).values()
+    prediction = predicted(VALUES)
+    measurement = measured(VALUES, {(LOSS, TWIN): 0.2})
+    (found,) = VALUES.differences(prediction, measurement).values()
     assert found[LOSS, "svformer", "vanilla"].mean == pytest.approx(-0.1, abs=0.01)
     assert "svformer" in arms(next(iter(measurement["groups"].values())))
-    config = question.profiles["cpu"].config
+    config = VALUES.profiles["cpu"].config
     assert all(replace(group, rate=1.0).until in config.setting.lengths for group in config.groups)

@@ -29,20 +29,8 @@ class Config:
 
 
 def judgements(half, measured):
-    effect = Expectation(
-        "size",
-        "a half",
-        "made.half",
-        "a half is found",
-        "size",
-        half,
-        measured,
-        0.01,
-        0.05,
-        ((0.0, 0.05),),
-        0.1,
-        "halves",
-    )
+    numbers = half, measured, 0.01, 0.05, ((0.0, 0.05),), 0.1
+    effect = Expectation("size", "a half", "made.half", "a half is found", "size", *numbers, "halves")
     sign = replace(effect, id="sign", group="its sign", statement="it is positive", rule="sign", slack=0.0)
     at_most = Check("most", "never above one", "made.half", "it is at most one", 1.0, measured, 0.0, 1e-9, (0.1,))
     return [effect, sign, replace(at_most, relation="at most", slack=1e-9, quantity="wholes")]
@@ -73,7 +61,7 @@ class Halves:
         return style.figure(1)[0]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def halves(tmp_path, monkeypatch):
     """The experiment; it is all that there is, on claims that are this module's, with a cache of its own."""
     monkeypatch.chdir(tmp_path)
@@ -100,7 +88,6 @@ def said(capsys, command, status=0):
     return capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("halves")
 def test_a_profile_that_cannot_decide_prints_no_verdict(capsys):
     assert "shows that it runs; decides nothing" in said(capsys, "list")
     out = said(capsys, "run halves --profile smoke --jobs 1")
@@ -126,7 +113,6 @@ def test_what_is_exact_fails_there_too(halves, capsys):
     assert "fail" in said(capsys, "run halves --profile smoke", status=1)
 
 
-@pytest.mark.usefixtures("halves")
 def test_compare_says_first_what_was_asked_and_what_came_out(capsys):
     rows = [" ".join(line.split()) for line in said(capsys, "run halves --profile cpu --jobs 1").splitlines()]
     assert "a half 1 = 0.5 0.1 0.6 +- 0.05 agrees, by slack alone" in rows
@@ -167,8 +153,8 @@ def test_unknown_claims_are_refused(halves, capsys, monkeypatch):
     monkeypatch.setattr(halves, "measure", pytest.fail)
     halves.claims = ("made.half", "made.halv")
     assert main(["run", "halves"]) == 2
-    says = "crosslayer: halves bears on an unknown ledger entry 'made.halv'; did you mean made.half, made.rests?\n"
-    assert capsys.readouterr().err == says
+    says = "halves bears on an unknown ledger entry 'made.halv'; did you mean made.half, made.rests?\n"
+    assert capsys.readouterr().err == f"crosslayer: {says}"
     assert main(["claim", "made.halv"]) == main(["verify", "made.halv"]) == 2
     capsys.readouterr()
     with monkeypatch.context() as indexed:
@@ -188,7 +174,6 @@ def test_a_check_on_a_claim_that_its_experiment_does_not_name_is_refused(halves,
     assert capsys.readouterr().err == says
 
 
-@pytest.mark.usefixtures("halves")
 def test_a_report_uses_what_is_remembered(capsys, monkeypatch):
     said(capsys, "run halves --profile cpu --jobs 1")
 

@@ -18,52 +18,15 @@ from experiments import catalogue
 from experiments.cli import main
 from experiments.cli.parser import parser
 from icl.data.sources import Document
-from tests.experiments.cli.answers import check, put_aside, unverified, write_corpus
+from tests.experiments.cli.answers import check, leaves, put_aside, unverified, write_corpus
 from theory.prompts.setting import Estimate
 
 RUBBISH = [
     *("", " ", "-", "--", "0", "-1", "1", "2", "3", "0.5", "-0.0", "1e9", "1e400", "nan", "inf", "-inf", "1_0", "0x10"),
-    *(
-        "99999999999999999999",
-        "1000000000",
-        "1" * 5000,
-        "½",
-        "é\u202e",
-        "\U0001f389",
-        "x" * 300,
-        "a\nb",
-        "\udc80",
-    ),
-    *(
-        "None",
-        "true",
-        "[1]",
-        "{}",
-        "()",
-        "1,2",
-        ",",
-        "a=b",
-        "a=b,a=b",
-        "a=",
-        "=",
-        "+",
-        ":",
-        ".py:",
-        "skipv1+",
-        "../..",
-        "~",
-    ),
-    *(
-        "nowhere",
-        "nowhere/at/all",
-        "file.txt",
-        "file.txt/x",
-        "folder",
-        "corpus",
-        "w0.npy",
-        "plan.py:mine",
-        "plan.py:wrong",
-    ),
+    *("99999999999999999999", "1000000000", "1" * 5000, "½", "é\u202e", "\U0001f389", "x" * 300, "a\nb", "\udc80"),
+    *("None", "true", "[1]", "{}", "()", "1,2", ",", "a=b", "a=b,a=b", "a=", "=", "+", ":", ".py:", "skipv1+", "../.."),
+    *("~", "nowhere", "nowhere/at/all", "file.txt", "file.txt/x", "folder", "corpus", "w0.npy", "plan.py:mine"),
+    "plan.py:wrong",
 ]
 SENSIBLE = {
     "plan": ["skipv1", "vanilla", "resformer", "svformer", "attnres", "skipv1:ratio=0.25", "plan.py:mine"],
@@ -94,17 +57,10 @@ SENSIBLE = {
 COMMON = settings(suppress_health_check=[*HealthCheck])
 
 
-def leaves(of: argparse.ArgumentParser, words=()):
-    """Every command of one or two words, with its options."""
-    for action in of._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, below in action.choices.items():
-                yield from leaves(below, (*words, name))
-            return
-    yield words, [action for action in of._actions if not isinstance(action, argparse._HelpAction)]
-
-
-LEAVES = dict(leaves(parser()))
+LEAVES = {
+    words: [action for action in one._actions if not isinstance(action, argparse._HelpAction)]
+    for words, one in leaves(parser())
+}
 
 
 @st.composite

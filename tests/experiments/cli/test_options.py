@@ -1,6 +1,5 @@
 """Commands and options that are not there, the help, and the versions."""
 
-import argparse
 import platform
 import re
 from importlib import metadata
@@ -10,18 +9,7 @@ import pytest
 from experiments.cli import main
 from experiments.cli.parser import parser
 from experiments.cli.unknown_options import ALIASES, MEANT
-from tests.experiments.cli.answers import outcome
-
-
-def leaves(of, words=()):
-    """Every command of one or two words."""
-    for action in of._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, below in action.choices.items():
-                yield from leaves(below, (*words, name))
-            return
-    yield words, of
-
+from tests.experiments.cli.answers import leaves, outcome, refused
 
 LEAVES = dict(leaves(parser()))
 
@@ -58,24 +46,16 @@ LEAVES = dict(leaves(parser()))
     ],
 )
 def test_what_is_not_there_is_named(line, says):
-    status, out, err = outcome(line.split())
-    assert status == 2
-    assert says in err
-    assert err.count("\n") == 1
-    assert not out
+    refused(line.split(), says)
 
 
 @pytest.mark.parametrize("words", LEAVES)
 def test_no_option_can_be_shortened(words):
     """A shortened name would change its meaning, or end to have one, whenever an option is added."""
     for option in LEAVES[words]._option_string_actions:
-        if option.startswith("--") and len(option) > 4:
-            if option[:-1] in LEAVES[words]._option_string_actions:
-                continue
-            status, _, err = outcome([*words, option[:-1]])
-            assert status == 2
-            assert f"unknown option {option[:-1]}; did you mean" in err
-            assert option in err
+        shortened = option[:-1]
+        if option.startswith("--") and len(option) > 4 and shortened not in LEAVES[words]._option_string_actions:
+            assert option in refused([*words, shortened], f"unknown option {shortened}; did you mean")
 
 
 def test_aliases_lead_to_options_that_there_are():

@@ -6,32 +6,37 @@ import time
 import numpy as np
 import pytest
 
-from experiments.cli import main
+from tests.experiments.cli.answers import outcome, refused
 from theory.skipv1 import w0_heads
 
 TASK = "--d 4 --n 2 --sigma 0.1"
 SMALL = "--d 2 --n 3 --sigma 0.5"
 
 
-def test_the_refutation_is_one_command(capsys):
-    assert main(f"predict skipv1 {TASK} --w0 10".split()) == 0
-    said = capsys.readouterr().out
-    assert f"{w0_heads.mha_loss_around(4, 2, 0.1, 10.0):.6g}  the infimum of MHA with 2 ordinary heads" in said
-    assert f"{w0_heads.skipv1_few_heads_floor(4, 2, 0.1, 10.0):.6g}  lower bound on it: no weights go below" in said
-    assert "MHA is ahead, by 48.7684 at least" in said
-    assert "the theorem's inequality is false" in said
-    assert "sigma_d(W0) > 2 sqrt(d) sigma, holds" in said
+def said(line):
+    """What `predict` prints."""
+    status, out, errors = outcome(["predict", *line.split()])
+    assert status == 0, errors
+    return out
 
 
-def test_so_is_what_the_theorem_lacks(capsys):
-    assert main(f"predict skipv1 {TASK} --w0 10 --bias".split()) == 0
-    said = capsys.readouterr().out
-    assert "W0 = 10 I, a free term C x, over all ranks" in said
-    assert "14.8988  the infimum of MHA with 2 ordinary heads, attained (theory.skipv1.bias)" in said
-    assert "SkipV1Former is ahead, by 3.42368." in said
+def test_the_refutation_is_one_command():
+    shown = said(f"skipv1 {TASK} --w0 10")
+    assert f"{w0_heads.mha_loss_around(4, 2, 0.1, 10.0):.6g}  the infimum of MHA with 2 ordinary heads" in shown
+    assert f"{w0_heads.skipv1_few_heads_floor(4, 2, 0.1, 10.0):.6g}  lower bound on it: no weights go below" in shown
+    assert "MHA is ahead, by 48.7684 at least" in shown
+    assert "the theorem's inequality is false" in shown
+    assert "sigma_d(W0) > 2 sqrt(d) sigma, holds" in shown
 
 
-def test_what_two_layers_do_not_contain_is_said(tmp_path, capsys):
+def test_so_is_what_the_theorem_lacks():
+    shown = said(f"skipv1 {TASK} --w0 10 --bias")
+    assert "W0 = 10 I, a free term C x, over all ranks" in shown
+    assert "14.8988  the infimum of MHA with 2 ordinary heads, attained (theory.skipv1.bias)" in shown
+    assert "SkipV1Former is ahead, by 3.42368." in shown
+
+
+def test_what_two_layers_do_not_contain_is_said(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(
         "from theory import k, plan, v\n\n\n"
@@ -40,49 +45,40 @@ def test_what_two_layers_do_not_contain_is_said(tmp_path, capsys):
         "    return plan(shape, values=values, keys=keys)\n"
     )
     note = "also changes keys in layer 4 and values from layer 3 on; two layers, as the toy has, do not contain it\n"
-    for more in ([], ["--w0", "2"]):
-        assert main(["predict", f"{path}:late", *SMALL.split(), *more]) == 0
-        assert capsys.readouterr().out.endswith(f"note: in deeper models {path}:late {note}")
-        assert main(["predict", f"{path}:late", *SMALL.split(), *more, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+    for line in (f"{path}:late {SMALL}", f"{path}:late {SMALL} --w0 2"):
+        assert said(line).endswith(f"note: in deeper models {path}:late {note}")
+        found = json.loads(said(f"{line} --json"))
         assert found["beyond_two_layers"] == ["keys in layer 4", "values from layer 3 on"]
-    assert main(["predict", "skipv1", *SMALL.split()]) == 0
-    assert "note" not in capsys.readouterr().out
+    assert "note" not in said(f"skipv1 {SMALL}")
 
 
 @pytest.mark.parametrize("suffix", ["npy", "csv", "txt", "diagonal", "number"])
-def test_w0_in_every_form_is_the_same(suffix, tmp_path, capsys):
+def test_w0_in_every_form_is_the_same(suffix, tmp_path):
     path, matrix = tmp_path / f"w0.{suffix}", 10 * np.eye(4)
     if suffix == "npy":
         np.save(path, matrix)
     else:
         np.savetxt(path, matrix, delimiter="," if suffix == "csv" else " ")
     given = {"diagonal": "10,10,10,10", "number": "10"}.get(suffix, str(path))
-    assert main(["predict", "skipv1", *TASK.split(), "--w0", given, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(said(f"skipv1 {TASK} --w0 {given} --json"))
     assert found["bounds"]["ahead"] == "mha"
     assert found["bounds"]["mha"]["upper"] == pytest.approx(96.04)
     assert found["minimised"] is None
 
 
 @pytest.mark.long
-def test_other_inputs_other_heads_other_plans(capsys):
-    assert main(f"predict vanilla {TASK} --w0 10 --heads 32".split()) == 0
-    assert "SkipV1Former is ahead" in capsys.readouterr().out
-    assert main(f"predict skipv1 {SMALL} --covariance 1,3 --rank 1".split()) == 0
-    assert "theory.skipv1.general" in capsys.readouterr().out
-    assert main(f"predict skipv1 {SMALL} --kurtosis 2 --rank 1".split()) == 0
-    assert "theory.skipv1.non_gaussian" in capsys.readouterr().out
-    assert main(f"predict resformer {SMALL} --w0 1 --kurtosis 2 --rank 1".split()) == 0
-    said = capsys.readouterr().out
-    assert "lowest loss found of resformer, an upper bound on its infimum" in said
-    assert "no theorem here is about more than one" in said
-    assert main(f"predict skipv1 {SMALL} --w0=-1,2 --rank 1 --minimise --json".split()) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_other_inputs_other_heads_other_plans():
+    assert "SkipV1Former is ahead" in said(f"vanilla {TASK} --w0 10 --heads 32")
+    assert "theory.skipv1.general" in said(f"skipv1 {SMALL} --covariance 1,3 --rank 1")
+    assert "theory.skipv1.non_gaussian" in said(f"skipv1 {SMALL} --kurtosis 2 --rank 1")
+    shown = said(f"resformer {SMALL} --w0 1 --kurtosis 2 --rank 1")
+    assert "lowest loss found of resformer, an upper bound on its infimum" in shown
+    assert "no theorem here is about more than one" in shown
+    minimising = f"skipv1 {SMALL} --w0=-1,2 --rank 1 --minimise"
+    found = json.loads(said(f"{minimising} --json"))
     assert found["bounds"]["skipv1"]["lower"] <= found["minimised"]["loss"]
     assert found["minimised"]["agreeing"] <= found["minimised"]["finished"] < found["minimised"]["starts"]
-    assert main(f"predict skipv1 {SMALL} --w0=-1,2 --rank 1 --minimise".split()) == 0
-    assert "descents ended here, which were the lowest of 48)" in capsys.readouterr().out
+    assert "descents ended here, which were the lowest of 48)" in said(minimising)
 
 
 @pytest.mark.parametrize(
@@ -105,40 +101,30 @@ def test_other_inputs_other_heads_other_plans(capsys):
         ("--w0 1 --d 1000000000", "a task of d = 1000000000 needs about 3.2e+11 GB of memory, and this machine has"),
     ],
 )
-def test_what_is_refused(options, says, capsys):
+def test_what_is_refused(options, says):
     began = time.process_time()
-    assert main(["predict", "skipv1", *SMALL.split(), *options.split()]) == 2
-    out, err = capsys.readouterr()
-    assert says in err
-    assert err.count("\n") == 1
-    assert not out
+    refused(["predict", "skipv1", *SMALL.split(), *options.split()], says)
     assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"1 2\n3\n", b"a b\nc d\n", b"1 2 3\n4 5 6\n", b"\0\0", b"{}"])
 @pytest.mark.parametrize("suffix", [".npy", ".txt", ".csv"])
-def test_a_file_that_holds_no_matrix_is_one_line(suffix, content, tmp_path, capsys):
+def test_a_file_that_holds_no_matrix_is_one_line(suffix, content, tmp_path):
     path = tmp_path / f"w0{suffix}"
     path.write_bytes(content)
-    assert main(["predict", "skipv1", *SMALL.split(), "--w0", str(path)]) == 2
-    err = capsys.readouterr().err
-    assert str(path) in err
-    assert err.count("\n") == 1
+    refused(["predict", "skipv1", *SMALL.split(), "--w0", str(path)], str(path))
 
 
 RECALL = "pairs=4,keys=16,values=16"
 
 
-def test_recall_beside_vanilla(capsys):
-    assert main(["predict", "svformer", "--recall", RECALL]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_recall_beside_vanilla():
+    lines = said(f"svformer --recall {RECALL}").splitlines()
     assert lines[0].startswith("Recall of 4 pairs, 16 keys, 16 values, interleaved")
     assert [line.split()[0] for line in lines[1:6]] == ["2.77259", "1.38629", "0", "2", "4"]
-    assert main(["predict", "svformer", "--recall", RECALL, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(said(f"svformer --recall {RECALL} --json"))
     assert (found["least_width"], found["vanilla_width"]) == (2, 4)
-    assert main(["predict", "shared-keys+svformer", "--recall", RECALL]) == 0
-    assert "        none  numbers per token" in capsys.readouterr().out
+    assert "        none  numbers per token" in said(f"shared-keys+svformer --recall {RECALL}")
 
 
 @pytest.mark.parametrize(
@@ -154,6 +140,5 @@ def test_recall_beside_vanilla(capsys):
         ("svformer", "say --d, --n, --sigma"),
     ],
 )
-def test_recall_refuses_what_has_no_meaning(line, says, capsys):
-    assert main(["predict", *line.split()]) == 2
-    assert says in capsys.readouterr().err
+def test_recall_refuses_what_has_no_meaning(line, says):
+    refused(["predict", *line.split()], says)

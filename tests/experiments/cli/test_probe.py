@@ -1,22 +1,24 @@
-"""`crosslayer probe`: what layers do, measured, kept and drawn; bad input is one line and status 2."""
+"""`crosslayer probe` of trainings and of published weights: what layers do, measured, kept and drawn; bad input."""
 
 import json
 import math
 import shutil
-from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 
 import icl
 from experiments.cli import main
 from experiments.commands import probing, subjects
 from experiments.commands.layer_figures import PANELS
 from experiments.drawing import style
+from experiments.store.folders import UserError
 from experiments.training.by_layer import Sample
 from experiments.training.layer_probes import FAMILIES
-from tests.experiments.cli.answers import outcome, write_corpus
-from tests.icl.published.llama import published_from
+from tests.experiments.cli.answers import outcome, prepare_text, refused, train
+from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.published.llama import CONFIG, published_from, state_dict, write
 from theory.plans.written import to_json
 from theory.resformer import measures
 
@@ -27,49 +29,42 @@ PROMPTS = ["--data", "regression:d=2,n=3,sigma=0.1", "--steps", "2", "--log-ever
 PLAN = (
     "from theory.plans.plan import plan, v\n\n\ndef mine(shape):\n    return plan(shape, values=lambda n, h: v(1, h))\n"
 )
+BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "tie_word_embeddings": True}
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """Trainings of a text, of prompts and of a user's own plan, by name."""
+    """Trainings of a text, of prompts and of a user's own plan, and published weights, by name."""
     folder = tmp_path_factory.mktemp("probe")
-    write_corpus(folder / "corpus")
     (folder / "plan.py").write_text(PLAN)
-    text = ["--data", str(folder / "text")]
-    assert main(["data", "prepare", str(folder / "corpus"), "--out", str(folder / "text"), "--vocab", "300"]) == 0
-    found = {}
-    kinds = (
-        ("vanilla", "vanilla", [*text, *TEXT]),
-        ("resformer", "resformer", [*text, *TEXT]),
-        ("mine", f"{folder / 'plan.py'}:mine", [*text, *TEXT]),
-        ("regression", "vanilla", PROMPTS),
-        ("one head", "vanilla", [*text, *TEXT, "--heads", "1"]),
-    )
-    with mock.patch("experiments.commands.training_figure.draw"):
-        for name, variant, options in kinds:
-            place = folder / name
-            command = ["train", "--preset", "llama-2m", "--variant", variant, *options, "--device", "cpu"]
-            assert main([*command, "--out", str(place)]) == 0
-            (found[name],) = (place / "train").iterdir()
-    return folder, found
+    text = [*prepare_text(folder), *TEXT]
+    for name, variant in (("vanilla", "vanilla"), ("resformer", "resformer"), ("mine", f"{folder}/plan.py:mine")):
+        train(folder / name, *text, variant=variant)
+    train(folder / "regression", *PROMPTS)
+    train(folder / "one head", *text, "--heads", "1")
+    for name in ("with", "without"):
+        write(folder / name, BIG, state_dict(BIG, dtype=torch.float32), shards=2)
+    write_tokenizer(folder / "with", ("<s>",))
+    return folder
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Figures are seen to by one test, and take most of the time."""
-    monkeypatch.setattr("experiments.commands.layer_figures.draw", lambda *_: None)
+@pytest.fixture(autouse=True)
+def undrawn(request, monkeypatch):
+    """Figures are seen to by one test, which wants them fine, and take most of the time."""
+    if "fine_figures" not in request.fixturenames:
+        monkeypatch.setattr("experiments.commands.layer_figures.draw", lambda *_: None)
 
 
 @pytest.fixture
 def probed(work, tmp_path, capsys):
-    """The JSON that the command prints for runs by name."""
+    """What the command prints for folders by name; as JSON what it says."""
 
-    def run(*names, folders=(), options=(), out=tmp_path):
+    def run(*names, options=(), words=False):
         capsys.readouterr()
-        places = [*(str(work[1][name]) for name in names), *map(str, folders)]
-        command = ["probe", *places, "--device", "cpu", "--out", str(out)]
-        assert main([*command, "--json", *options]) == 0
-        return json.loads(capsys.readouterr().out)
+        command = ["probe", *(str(work / name) for name in names), "--device", "cpu", "--out", str(tmp_path)]
+        assert main([*command, *([] if words else ["--json"]), *options]) == 0
+        out = capsys.readouterr().out
+        return out if words else json.loads(out)
 
     return run
 
@@ -95,11 +90,10 @@ def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
     assert [run["name"] for run in record["runs"]] == ["vanilla", "resformer"]
     kept = json.loads((folder / "summary.json").read_text())
     assert {**record, "sha256": kept["sha256"]} == {**kept, "folder": str(folder)}
-    sequences = record["runs"][0]["sequences"]
-    assert sequences * TOKENS == record["runs"][0]["tokens"]
+    assert record["runs"][0]["sequences"] * TOKENS == record["runs"][0]["tokens"]
     for place, name in enumerate(("vanilla", "resformer")):
         found = {family: results[place] for family, results in record["families"].items()}
-        trained = json.loads((work[1][name] / "summary.json").read_text())
+        trained = json.loads((work / name / "summary.json").read_text())
         losses = found["lens"]["loss"]["mean"]
         assert losses[-1] == pytest.approx(trained["loss"], rel=1e-5)  # all that is held out, and it is fp32
         assert len(losses) == len(found["lens"]["previous"]) == len(found["similarity"]["similarity"]["mean"]) == 5
@@ -117,7 +111,6 @@ def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
         assert found["entropy"]["attending"] == [1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_resformer_s_values_are_those_it_attends_over(probed):
     """Same initial weights and, in layer 1, nearly the same values; after it, half of two: smaller ones."""
     record = probed("vanilla", "resformer", options=["--what", "norms"])
@@ -126,7 +119,6 @@ def test_resformer_s_values_are_those_it_attends_over(probed):
     assert all(a > b for a, b in zip(ours[1:], theirs[1:], strict=True))
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
     record = probed("vanilla", options=["--what", "entropy,norms"])
     assert list(record["families"]) == ["entropy", "norms"]
@@ -144,35 +136,36 @@ def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
     assert again["runs"] == record["runs"]
 
 
-def test_of_prompts(probed, capsys, work, tmp_path):
+def test_of_prompts(probed, work):
     """In squared units; the lens at the end is the held-out loss; a single batch has no probe, and no panel for it."""
     (lens,) = probed("regression", options=["--tokens", str(10**7), "--what", "lens"])["families"]["lens"]
-    trained = json.loads((work[1]["regression"] / "summary.json").read_text())
+    trained = json.loads((work / "regression" / "summary.json").read_text())
     assert lens["loss"]["mean"][-1] == pytest.approx(trained["loss"], rel=1e-5)
-    assert main(["probe", str(work[1]["regression"]), "--what", "lens", "--out", str(tmp_path), "--tokens", "99"]) == 0
-    out = capsys.readouterr().out
+    out = probed("regression", options=["--what", "lens", "--tokens", "99"], words=True)
     assert "14 sequences, 98 tokens" in out
     assert "lens: logit lens" in out
     assert "held-out" not in out
 
 
 def test_by_default_all_that_can_be_asked_is(work):
-    each = {name: subjects.subject(folder) for name, folder in work[1].items()}
-    assert probing.families([each["vanilla"], each["mine"]], None) == list(FAMILIES)
-    assert probing.families([each["regression"]], None) == [name for name in FAMILIES if name != "induction"]
-    assert probing.families([each["vanilla"], each["one head"]], None) == [n for n in FAMILIES if n != "heads"]
+    for names, left_out in (
+        (["vanilla", "mine"], []),
+        (["regression"], ["induction"]),
+        (["vanilla", "one head"], ["heads"]),
+    ):
+        found = probing.families([subjects.subject(work / name) for name in names], None)
+        assert found == [name for name in FAMILIES if name not in left_out]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_published_weights_are_measured_as_a_run_s(work, probed, tmp_path):
     """A run's weights, saved as LLaMA's are, give the same numbers on the run's text; and the run's on theirs."""
-    folder, run, corpus = tmp_path / "llama", work[1]["resformer"], str(work[0] / "corpus")
+    folder, run, corpus = tmp_path / "llama", work / "resformer", str(work / "corpus")
     published_from(icl.load(run), folder)
-    shutil.copy(work[0] / "text" / "tokenizer.json", folder)
+    shutil.copy(work / "text" / "tokenizer.json", folder)
     sample, few = Sample(10 * TOKENS, 5), ["--tokens", str(10 * TOKENS), "--batch", "5"]
     theirs = subjects.subject(folder, subjects.Asked(sample, variant="resformer", text=corpus))
     of_run = probed("resformer", options=few)
-    of_folder = probed(folders=[folder], options=[*few, "--variant", "resformer", "--text", corpus])
+    of_folder = probed(folder, options=[*few, "--variant", "resformer", "--text", corpus])
     for record, model, one in (
         (of_run, icl.load_published(folder, variant="resformer"), subjects.subject(run)),
         (of_folder, icl.load(run), theirs),
@@ -185,58 +178,47 @@ def test_published_weights_are_measured_as_a_run_s(work, probed, tmp_path):
             assert FAMILIES[name].measure(model, task, batches) == result
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_shorter_sequences_of_the_same_text(probed):
     """The same tokens, twice as many sequences; of eight tokens, attention is spread over eight at most."""
     whole, halves = (probed("vanilla", options=["--what", "entropy", *more]) for more in ([], ["--context", "8"]))
     assert halves["runs"][0]["sequences"] == 2 * whole["runs"][0]["sequences"]
     assert halves["runs"][0]["tokens"] == whole["runs"][0]["tokens"]
-    of = {name: record["families"]["entropy"][0] for name, record in (("whole", whole), ("halves", halves))}
-    assert of["halves"]["uniform"] < of["whole"]["uniform"]
-    assert max(of["halves"]["entropy"]["mean"]) < math.log(8)
-    assert max(of["whole"]["entropy"]["mean"]) > math.log(8)
+    (of_whole,), (of_halves,) = (record["families"]["entropy"] for record in (whole, halves))
+    assert of_halves["uniform"] < of_whole["uniform"]
+    assert max(of_halves["entropy"]["mean"]) < math.log(8) < max(of_whole["entropy"]["mean"])
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_plan_of_one_s_own(probed):
     """Layer 1's values everywhere: as large in every layer."""
     (norms,) = probed("mine", options=["--what", "norms"])["families"]["norms"]
     assert len({round(norm, 12) for norm in norms["value_others"]["mean"]}) == 1
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_what_a_layer_does_not_project_is_not_shown(work, probed, tmp_path, capsys):
+def test_what_a_layer_does_not_project_is_not_shown(probed):
     """Every layer of vanilla projects values; of our own plan, the first alone."""
     (mine,) = probed("mine", options=["--what", "spectrum"])["families"]["spectrum"]
     assert [value is None for value in mine["own"]["mean"]] == [False, True, True, True]
     assert mine["own"]["mean"][0] == pytest.approx(mine["largest"]["mean"][3], rel=1e-12)
-    runs = [str(work[1][name]) for name in ("vanilla", "mine")]
-    assert main(["probe", *runs, "--what", "spectrum", "--out", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = probed("vanilla", "mine", options=["--what", "spectrum"], words=True).splitlines()
     (start,) = (number for number, line in enumerate(lines) if "of what the layer projects" in line)
     assert [line.split().count("-") for line in lines[start + 1 : start + 3]] == [0, 3]
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_runs_of_one_name_are_told_apart(work, tmp_path, capsys):
-    run = str(work[1]["vanilla"])
-    assert main(["probe", run, run, "--what", "similarity", "--out", str(tmp_path)]) == 0
-    one, other = capsys.readouterr().out.splitlines()[-3:-1]
+def test_runs_of_one_name_are_told_apart(probed):
+    one, other = probed("vanilla", "vanilla", options=["--what", "similarity"], words=True).splitlines()[-3:-1]
     assert one.split("(1)") != [one]
     assert one.replace("(1)", "(2)") == other
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_text_that_has_moved(work, probed, tmp_path, capsys):
-    folder, runs = work
-    (folder / "text").rename(folder / "moved")
+def test_text_that_has_moved(work, probed, tmp_path):
+    (work / "text").rename(work / "moved")
     try:
-        assert main(["probe", str(runs["vanilla"]), "--what", "entropy", "--out", str(tmp_path)]) == 2
-        assert "say --data FOLDER" in capsys.readouterr().err
-        found = probed("vanilla", options=["--what", "entropy", "--data", str(folder / "moved")])
+        line = ["probe", str(work / "vanilla"), "--what", "entropy", "--out", str(tmp_path)]
+        assert "say --data FOLDER" in outcome(line)[2]
+        found = probed("vanilla", options=["--what", "entropy", "--data", str(work / "moved")])
         assert list(found["families"]) == ["entropy"]
     finally:
-        (folder / "moved").rename(folder / "text")
+        (work / "moved").rename(work / "text")
 
 
 @pytest.mark.parametrize(
@@ -269,29 +251,126 @@ def test_text_that_has_moved(work, probed, tmp_path, capsys):
     ],
 )
 def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
-    _, found = work
     names = ("unfinished", "weightless", "damaged", "foreign", "unnamed", "planless", "other")
     copies = {name: tmp_path / name for name in names}
     (tmp_path / "empty").mkdir()
     for name, copy in copies.items():
-        shutil.copytree(found["mine" if name in ("planless", "other") else "vanilla"], copy)
+        shutil.copytree(work / ("mine" if name in ("planless", "other") else "vanilla"), copy)
     (copies["unfinished"] / "summary.json").unlink()
     (copies["weightless"] / "model.safetensors").unlink()
     (copies["damaged"] / "model.safetensors").write_bytes(b"nothing")
     (copies["planless"] / "plan.json").unlink()  # as of before plans were written down
-    (copies["other"] / "plan.json").write_text(json.dumps(to_json(icl.load(found["vanilla"]).plan)))
+    (copies["other"] / "plan.json").write_text(json.dumps(to_json(icl.load(work / "vanilla").plan)))
     (copies["foreign"] / "config.json").unlink()  # as of before there were digests
     (copies["foreign"] / "summary.json").write_text('{"arm": {}}')
     (copies["unnamed"] / "config.json").unlink()
     record = json.loads((copies["unnamed"] / "summary.json").read_text())
     unnamed = {**record, "arm": {**record["arm"], "variant": "plan-012345", "plan": "Plan(...)"}}
     (copies["unnamed"] / "summary.json").write_text(json.dumps({k: v for k, v in unnamed.items() if k != "sha256"}))
-    places = [str(found.get(name, tmp_path / name)) for name in runs]
-    status, _, errors = outcome(["probe", *places, "--out", str(tmp_path / "out"), *options])
+    places = [str(work / name if (work / name).exists() else tmp_path / name) for name in runs]
+    refused(["probe", *places, "--out", str(tmp_path / "out"), *options], message)
+
+
+# Published weights: which text, what is said of it, and what is refused.
+
+FEW, SIMILARITY = ["--tokens", "200"], ["--what", "similarity"]
+
+
+def test_its_own_tokenizer_decides_what_is_read(work, probed):
+    """Text behind a mark, the same in every sequence: what enters layer 1 there has one norm.  By default stdlib."""
+    record = probed("with", options=["--text", str(work / "corpus"), *FEW])
+    assert list(record["families"]) == list(FAMILIES)
+    (about,) = record["runs"]
+    assert (about["name"], about["seed"], about["sequences"], about["tokens"]) == ("with", None, 5, 200)
+    assert about["data"] == f"the text of {work / 'corpus'}"
+    assert about["folder"] == str(work / "with")
+    norms = record["families"]["norms"][0]["state_by_position"]
+    mark = float(state_dict(BIG)["model.embed_tokens.weight"][0].norm())
+    assert norms["mean"][0][0] == pytest.approx(mark, rel=1e-6)
+    assert norms["stderr"][0][0] < 1e-6 < norms["stderr"][0][1]
+    assert "200 tokens of the text of stdlib; " in probed("with", options=[*SIMILARITY, *FEW], words=True)
+
+
+def test_without_a_tokenizer_tokens_are_random(probed):
+    options = [*SIMILARITY, *FEW]
+    assert "5 sequences, 200 tokens of text drawn at random; " in probed("without", options=options, words=True)
+    out = probed("with", "without", options=[*options, "--text", "random", "--context", "10"], words=True)
+    lines = out.splitlines()
+    assert [line.split(":")[1].startswith(" 20 sequences, 200 tokens") for line in lines[:2]] == [True, True]
+    assert lines[-3].split()[1:] == lines[-2].split()[1:]  # the same weights
+
+
+def test_what_is_kept_is_that_of_the_same_question(work, probed, tmp_path):
+    """Another text, context, variant or theta is another folder; the same question finds what is there."""
+    (work / "more").mkdir()
+    (work / "more" / "text").write_text("another text " * 100)
+    what = [*SIMILARITY, *FEW, "--text", str(work / "corpus")]
+    questions = [[], ["--text", "random"], ["--context", "20"], ["--text", str(work / "more")]]
+    for more in questions:
+        probed("with", options=[*what, *more])
+    config = work / "with" / "config.json"
+    before = config.read_text()
+    config.write_text(before.replace("50.0", "51.0"))
+    try:
+        probed("with", options=what)
+    finally:
+        config.write_text(before)
+    probed("with", options=[*what, "--variant", "resformer"])
+    assert len(list((tmp_path / "probe").iterdir())) == len(questions) + 2
+    probed("with", options=what)
+    assert len(list((tmp_path / "probe").iterdir())) == len(questions) + 2
+
+
+def test_weights_that_memory_cannot_hold_are_not_read(work, monkeypatch):
+    one = subjects.subject(work / "with", subjects.Asked(text="random"))
+    monkeypatch.setattr("theory.machine.memory", lambda: 10_000)
+    with pytest.raises(UserError, match="of memory for its weights alone"):
+        one.of.model("cpu")
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (["with"], ["--what", "entropie"], "unknown probe 'entropie'"),
+        (["with"], ["--text", "nowhere"], "there is no file or folder nowhere"),
+        (["with"], ["--text", ""], "the source of the text is empty"),
+        (["without"], ["--text", "stdlib"], "holds no tokenizer.json"),
+        (["with"], ["--context", "41"], "--context 41 is more than the 40 tokens of"),
+        (["without"], ["--context", "2", "--tokens", "3"], "two sequences or more"),
+        (["without"], ["--tokens", "79"], "1 of 40 tokens is what --tokens leaves"),
+        (["with"], ["--text", "empty"], "all that"),
+        (["without"], ["--data", "nowhere"], "--data is for the text of trainings"),
+        (["with"], ["--variant", "resformers"], "unknown variant"),
+        (["without"], ["--variant", "svformer"], "which is not of the model"),
+        (["without"], ["--variant", "attnres"], "has no name in the layout"),
+        (["with"], ["--variant", "nowhere.py:mine"], "no such file"),
+        (["mamba"], [], "of type 'mamba'"),
+        (["scaled"], [], "its rotary positions are scaled"),
+        (["weightless"], [], "holds no model.safetensors"),
+        (["small"], ["--text", "config.json"], "and the model knows 13"),
+        (["damaged"], [], "is damaged"),
+        (["config.json"], [], "no such folder"),
+    ],
+)
+def test_bad_input_on_published_weights_is_one_line(names, options, message, work, tmp_path):
+    write(tmp_path / "mamba", BIG | {"model_type": "mamba"}, state_dict(BIG))
+    write(tmp_path / "scaled", BIG | {"rope_scaling": {"rope_type": "yarn"}}, state_dict(BIG))
+    write(tmp_path / "weightless", BIG, state_dict(BIG))
+    write_tokenizer(write(tmp_path / "small", CONFIG, state_dict(CONFIG)))
+    write(tmp_path / "damaged", BIG, state_dict(BIG))
+    (tmp_path / "weightless" / "model.safetensors").unlink()
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(b"nothing")
+    (tmp_path / "empty").mkdir()
+    there = {"config.json": tmp_path / "small" / "config.json", "empty": tmp_path / "empty"}
+    options = [str(there.get(option, option)) for option in options]
+    places = [str(work / name if (work / name).exists() else tmp_path / name) for name in names]
+    status, _, errors = outcome(["probe", *places, "--device", "cpu", "--out", str(tmp_path / "out"), *options])
     assert status == 2
-    (line,) = errors.splitlines()
+    line = errors.strip().splitlines()[-1]
     assert line.startswith("crosslayer")
     assert message in line
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()
 
 
 def test_help_has_an_example(capsys):

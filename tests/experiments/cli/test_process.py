@@ -1,7 +1,9 @@
-"""A command as a process: signals, closed streams, full disks, and the status that it ends with."""
+"""A command as a process: signals, closed streams, full disks, old encodings, and the status that it ends with."""
 
+import builtins
 import errno
 import io
+import json
 import os
 import shlex
 import signal
@@ -13,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main, process
+from experiments.cli.encoding import spell
 from experiments.store.folders import RunFolder
+from tests.experiments.cli.answers import outcome
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = str(ROOT / "results")
@@ -106,6 +110,66 @@ def test_a_full_disk_names_the_file(name, tmp_path, monkeypatch, capsys):
     assert not list(folder.glob("*.part/*.part"))
     assert not list(folder.glob("*.json*.part"))
     assert main(command) == 0
+
+
+# Terminals and pipes that cannot hold all of Unicode.
+
+STRICT = ("strict", "strict")
+ENCODINGS = ["ascii", "latin-1", "cp1252", "cp437", "utf-8"]
+RULE = "def größe(s):\n    from theory.plans.plan import plan\n    return plan(s)\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "encoding"),
+    [(command, "ascii") for command in PRINTING] + [(["papers"], one) for one in ENCODINGS[1:]],
+)
+def test_no_command_ends_at_a_sign(command, encoding, monkeypatch):
+    """Whatever its text comes to hold: a user's words may stand in every line."""
+    write = builtins.print
+
+    def more(*words, **options):
+        write(*words, **options)
+        write("±1 ≤ 名 \ud800", **options)
+
+    monkeypatch.setattr(builtins, "print", more)
+    status, out, errors = outcome(command, encoding, STRICT)
+    assert (status, errors) == (0, "")
+    last = out.splitlines()[-1]
+    assert last.endswith(
+        {"utf-8": r"1 ≤ 名 \ud800", "cp437": r"1 ≤ \u540d \ud800"}.get(encoding, r"1 <= \u540d \ud800")
+    )
+    assert last.startswith("+-" if encoding == "ascii" else "±")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_names_of_users_stay_told_apart(encoding, tmp_path):
+    path = tmp_path / "名.py"
+    path.write_text(RULE, encoding="utf-8")
+    command = ["describe", "llama-2m", "--variant", f"{path}:größe"]
+    name = "größe" if encoding != "ascii" else r"gr\xf6\xdfe"
+    status, out, errors = outcome(command, encoding, STRICT)
+    assert (status, errors) == (0, "")
+    assert name in out
+    status, out, errors = outcome([*command, "--json"], encoding, STRICT)
+    assert (status, errors) == (0, "")
+    assert "größe" in json.dumps(json.loads(out), ensure_ascii=False)
+    status, out, errors = outcome(["describe", "größe"], encoding, STRICT)
+    assert (status, out) == (2, "")
+    assert f"unknown preset '{name}'" in errors
+
+
+@pytest.mark.long
+def test_a_process_in_an_old_locale_shows_a_table():
+    environment = os.environ | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": ""}
+    command = [sys.executable, "-m", "experiments", "compare", "--out", RESULTS]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii()
+    assert b"\\u" not in done.stdout
+
+
+def test_signs_are_spelt():
+    assert spell("a ± b → 2 ≥ é") == r"a +- b -> 2 >= \xe9"
 
 
 # Signals.

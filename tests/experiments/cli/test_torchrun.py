@@ -85,8 +85,7 @@ def test_one_of_them_is_killed_and_the_same_command_resumes(tmp_path, capsys):
     assert [x for _, x in ours["curve"]] == pytest.approx([x for _, x in theirs["curve"]], rel=1e-4)
     assert (ours["processes"], ours["key"], ours["tokens"]) == (2, theirs["key"], theirs["tokens"])
     assert "processes" not in theirs
-    names = {path.name for path in folder.iterdir()}
-    assert names == {path.name for path in alone.iterdir()}
+    assert {path.name for path in folder.iterdir()} == {path.name for path in alone.iterdir()}
     assert main(["compare", str(alone), str(folder)]) == 0
     assert main(["describe", str(folder)]) == 0
     longer = [*TRAIN, "--steps", "64", "--resume-from", str(folder), "--out", str(tmp_path / "longer")]

@@ -21,14 +21,8 @@ from theory.plans.law import Law
 
 TIMES = ("tokens_per_second", "seconds", "sha256")  # and the digest, which covers them
 FILES = {  # beside the last checkpoint, which the training can be carried on from
-    ".lock",
-    "config.json",
-    "figure.png",
-    "figure.svg",
-    "metrics.jsonl",
-    "model.safetensors",
-    "summary.json",
-    "tokenizer.json",
+    *(".lock", "config.json", "figure.png", "figure.svg"),
+    *("metrics.jsonl", "model.safetensors", "summary.json", "tokenizer.json"),
 }
 
 
@@ -53,6 +47,7 @@ def numbers(folder):
     return [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
 
 
+PROMPTS = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--device", "cpu"]
 COMMAND = ["train", "--preset", "llama-2m", "--variant", "resformer", "--data", "stdlib", "--device", "cpu"]
 COMMAND += ["--context", "64", "--batch", "8", "--learning-rate", "0.01", "--save-every", "0", "--json"]
 
@@ -107,8 +102,8 @@ def test_a_killed_training_ends_as_one_that_was_not(text):
 
 @pytest.mark.usefixtures("fine_figures")
 def test_in_context_regression_is_a_task_too(tmp_path, capsys):
-    command = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "20"]
-    assert main([*command, "--batch", "8", "--evaluate-every", "10", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    command = [*PROMPTS, "--steps", "20", "--batch", "8", "--evaluate-every", "10", "--out", str(tmp_path)]
+    assert main(command) == 0
     out = capsys.readouterr().out
     assert "tokens/s" in out
     (folder,) = (tmp_path / "train").iterdir()
@@ -144,8 +139,8 @@ def test_what_others_lose_on_the_same_prompts(source, variant, names):
 
 @pytest.mark.parametrize(("preset", "own"), [("llama-2m", "vanilla"), ("dva-b", "dva")])
 def test_a_preset_s_own_variant_is_one_training_however_it_is_asked_for(preset, own, tmp_path, capsys):
-    command = ["train", "--preset", preset, "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "2", "--batch", "2"]
-    command += ["--width", "16", "--layers", "2", "--heads", "2", "--device", "cpu", "--json", "--out", str(tmp_path)]
+    command = ["train", "--preset", preset, *PROMPTS[3:], "--steps", "2", "--batch", "2", "--width", "16"]
+    command += ["--layers", "2", "--heads", "2", "--json", "--out", str(tmp_path)]
     records = []
     for more in ([], ["--variant", own], []):
         assert main([*command, *more]) == 0
@@ -163,9 +158,8 @@ def test_a_preset_s_own_variant_is_one_training_however_it_is_asked_for(preset, 
 @pytest.mark.parametrize("log_every", [1, 10])
 def test_divergence_is_one_line_and_status_1(log_every, tmp_path, capsys):
     """The last good state is named where there is one: none is saved before the first window's loss is judged."""
-    command = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "200"]
-    arguments = ["--batch", "2", "--learning-rate", "5", "--device", "cpu", "--save-every", "0"]
-    assert main([*command, *arguments, "--log-every", str(log_every), "--out", str(tmp_path)]) == 1
+    command = [*PROMPTS, "--steps", "200", "--batch", "2", "--learning-rate", "5", "--save-every", "0"]
+    assert main([*command, "--log-every", str(log_every), "--out", str(tmp_path)]) == 1
     err = capsys.readouterr().err
     assert "training diverged by step" in err
     assert ("the last good state is " in err) == (log_every == 1)

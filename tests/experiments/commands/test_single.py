@@ -22,16 +22,16 @@ from experiments.drawing import curves, style
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
 from experiments.training import memory
-from experiments.training.arms import Arm, PromptSource, TextSource
+from experiments.training.arms import PromptSource, TextSource
 from experiments.training.extension import differing
-from icl.recipe import Diverged, Recipe
+from icl.recipe import Diverged
 from icl.training.loop import evaluate
-from tests.experiments.training.small import PROMPTS
+from tests.experiments.cli.answers import refused
+from tests.experiments.training.small import PLAN, PROMPTS
 from theory import machine
 from theory.errors import BadInput
-from theory.plans.architecture import Architecture, Tokens, Vectors
+from theory.plans.architecture import Tokens
 from theory.plans.law import Law
-from theory.plans.plan import Shape, plan, v
 from theory.plans.presets import PRESETS, resized
 
 TINY = {"data": "regression:d=2,n=2,sigma=0.1", "batch": 4, "log_every": 2, "device": "cpu", "layers": 1}
@@ -65,17 +65,6 @@ def test_a_training_is_named_as_it_was_asked_for(variant, tmp_path, capsys):
         icl.load(folder)  # and it is still known what plan and heads that is
 
 
-def test_what_it_is_called_changes_no_key():
-    arm = Arm(
-        architecture=Architecture(d_model=8, n_layers=1, n_heads=2, d_ff=8, context=5, stem=Vectors(2)),
-        variant="vanilla",
-        source=PromptSource(2, 2, 0.1),
-        recipe=Recipe(steps=2, batch=4, learning_rate=0.1),
-        seed=0,
-    )
-    assert replace(arm, label="gqa").key("cpu") == arm.key("cpu")
-
-
 def test_sizes_are_said_at_the_start(tmp_path, capsys):
     train("llama-2m", steps=2, out=tmp_path, **TINY)
     said = capsys.readouterr().err
@@ -87,13 +76,8 @@ def test_sizes_are_said_at_the_start(tmp_path, capsys):
 
 
 def test_sizes_of_text_name_the_vocabulary():
-    arm = Arm(
-        architecture=replace(PRESETS["llama-2m"].architecture, stem=Tokens(4096)),
-        variant="vanilla",
-        source=TextSource("anywhere", ""),
-        recipe=Recipe(steps=2, batch=4, learning_rate=0.1),
-        seed=0,
-    )
+    architecture = replace(PRESETS["llama-2m"].architecture, stem=Tokens(4096))
+    arm = replace(PROMPTS, architecture=architecture, source=TextSource("anywhere", ""))
     model, step = request.sizes("llama-2m", arm, "3 MiB of memory")
     assert "width 16, 4 layers, 2 heads of 8, context 2,048, vocabulary 4,096 (the data's, not the preset's)" in model
     assert step == "146,064 parameters, 8,192 tokens a step, about 3 MiB of memory"
@@ -126,25 +110,29 @@ def test_what_is_not_given_follows_the_preset_s_rules():
 # What is refused, and when.
 
 
+def refused_briefly(line, says):
+    assert len(refused(line, says)) < 300
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "-0.5", "x", "9" * 5000])
 @pytest.mark.parametrize(
     "option",
     ["steps", "batch", "width", "layers", "heads", "context", "accumulate", "log-every", "learning-rate"],
 )
-def test_numbers_without_meaning_are_refused_at_the_door(option, value, capsys):
-    refused([*COMMAND.split(), "--steps", "2", f"--{option}={value}"], f"--{option} must be ", capsys)
+def test_numbers_without_meaning_are_refused_at_the_door(option, value):
+    refused_briefly([*COMMAND.split(), "--steps", "2", f"--{option}={value}"], f"--{option} must be ")
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "-inf"])
 @pytest.mark.parametrize("option", ["weight-decay", "save-every", "seed", "evaluate-every"])
-def test_zero_has_a_meaning_to_some(option, value, capsys):
-    refused([*COMMAND.split(), "--steps", "2", f"--{option}={value}"], f"--{option} must ", capsys)
+def test_zero_has_a_meaning_to_some(option, value):
+    refused_briefly([*COMMAND.split(), "--steps", "2", f"--{option}={value}"], f"--{option} must ")
 
 
 @pytest.mark.parametrize("value", ["nan", "-1", "inf"])
 @pytest.mark.parametrize("option", ["seeds", "jobs", "minutes"])
-def test_so_are_those_of_a_run(option, value, capsys):
-    refused(["run", "bridge", f"--{option}={value}"], f"--{option} must ", capsys)
+def test_so_are_those_of_a_run(option, value):
+    refused_briefly(["run", "bridge", f"--{option}={value}"], f"--{option} must ")
 
 
 @pytest.mark.parametrize(
@@ -163,10 +151,7 @@ def test_so_are_those_of_a_run(option, value, capsys):
         ("--data regression:d=2,n=3,sigma=0,d=3", "regression: d is given twice"),
         ("--data regression:d=2,n=3,sigma=nan", "sigma must be a number from 0"),
         ("--data regression:d=2,n=3,sigma=0,scored=first", "regression: scored must be all or last, got 'first'"),
-        (
-            "--data regression:d=2,n=3,sigma=0,covariance=4",
-            "regression has no 'covariance'; beside d, n, sigma and scored it",
-        ),
+        ("--data regression:d=2,n=3,sigma=0,covariance=4", "regression has no 'covariance'; beside d, n, sigma and sc"),
         ("--data regression:d=2,n=3,sigma=0,inputs=gauss", "regression: inputs must be one of normal, rademacher"),
         ("--data regression:d=2,n=3,sigma=0,pool=many", "regression: pool must be a whole number, got 'many'"),
         ("--data regression:d=2,n=3,sigma=0,pool_seed=1", "regression: pool_seed chooses nothing without pool"),
@@ -175,23 +160,11 @@ def test_so_are_those_of_a_run(option, value, capsys):
     ],
 )
 @pytest.mark.long
-def test_what_cannot_be_trained_is_said_before_anything_is_made(options, says, tmp_path, monkeypatch, capsys):
+def test_what_cannot_be_trained_is_said_before_anything_is_made(options, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(memory, "available", lambda device: 16 * 2**30)
-    refused([*COMMAND.split(), "--steps", "2", *options.split()], says, capsys)
+    refused_briefly([*COMMAND.split(), "--steps", "2", *options.split()], says)
     assert not list(tmp_path.iterdir())  # no text was prepared, no folder made
-
-
-def refused(arguments, says, capsys):
-    try:
-        status = main(arguments)
-    except SystemExit as stop:
-        status = stop.code
-    out, err = capsys.readouterr()
-    assert (status, out) == (2, "")
-    assert says in err
-    assert err.count("\n") == 1
-    assert len(err) < 300
 
 
 def test_a_training_that_fits_is_not_refused(tmp_path, monkeypatch):
@@ -258,10 +231,7 @@ def test_a_training_under_a_law_is_asked_about_the_same_prompts(tmp_path):
     made = train("llama-2m", steps=2, out=tmp_path, **{**TINY, "data": words})
     found = subject(made.folder)
     assert found.source == PromptSource(2, 2, 0.1, 64, "last", Law(inputs="uniform", pool=4))
-    assert (
-        made.record["loss"]
-        == evaluate(found.of.model("cpu"), found.task(), Recipe(steps=2, batch=4, learning_rate=0.1)).loss[0]
-    )
+    assert made.record["loss"] == evaluate(found.of.model("cpu"), found.task(), PROMPTS.recipe).loss[0]
 
 
 # Carrying on.
@@ -305,19 +275,14 @@ def test_a_finished_training_is_carried_on(short, tmp_path, monkeypatch, capsys)
     assert [step for step, _ in longer.record["curve"]] == [2, 4, 6, 8, 10]
 
 
-def test_with_the_same_schedule_it_is_the_very_training(tmp_path):
+def test_with_the_same_schedule_it_is_the_very_training(tmp_path, monkeypatch):
     """A constant rate has no schedule to change: what is carried on ends as what was trained in one go."""
     options = {**TINY, "schedule": "constant"}
-    flat = {
-        "constant": replace(
-            names.SCHEDULES["skipv1-llama"], settings={"learning_rate": 0.01, "warmup": 0.0, "floor": 1.0}
-        )
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(names, "SCHEDULES", flat)
-        short = train("llama-2m", steps=4, out=tmp_path, **options)
-        long = train("llama-2m", steps=8, resume_from=short.folder, out=tmp_path, **options)
-        whole = train("llama-2m", steps=8, out=tmp_path, **options)
+    settings = {"learning_rate": 0.01, "warmup": 0.0, "floor": 1.0}
+    monkeypatch.setitem(names.SCHEDULES, "constant", replace(names.SCHEDULES["skipv1-llama"], settings=settings))
+    short = train("llama-2m", steps=4, out=tmp_path, **options)
+    long = train("llama-2m", steps=8, resume_from=short.folder, out=tmp_path, **options)
+    whole = train("llama-2m", steps=8, out=tmp_path, **options)
     assert long.record["curve"] == whole.record["curve"]
     assert long.record["loss"] == whole.record["loss"]
 
@@ -370,14 +335,7 @@ def test_a_changed_argument_says_what_it_does(short, change, says, tmp_path, cap
 
 
 def test_a_plan_s_name_alone_is_no_change():
-    arm = Arm(
-        architecture=Architecture(d_model=8, n_layers=2, n_heads=2, d_ff=8, context=5, stem=Vectors(2)),
-        variant=plan(Shape(2, 2), values=lambda n, h: v(1, h)),
-        source=PromptSource(2, 2, 0.1),
-        recipe=Recipe(steps=2, batch=4, learning_rate=0.1),
-        seed=0,
-        label="mine.py:mine",
-    )
+    arm = replace(PROMPTS, variant=PLAN, label="mine.py:mine")
     before = json.loads(json.dumps(arm.to_json()))
     assert differing(replace(arm, label="moved.py:mine"), before) == set()
     assert differing(replace(arm, variant="vanilla"), before) == {"--variant"}

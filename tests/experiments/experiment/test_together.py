@@ -61,12 +61,11 @@ def jobs(out, *names, slot=None, kind="theory"):
     return [prepare(Sums(name, kind), "smoke", None, out, slot or Slot()) for name in names]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def two_cores(monkeypatch):
     monkeypatch.setattr(together.os, "cpu_count", lambda: 2)
 
 
-@pytest.mark.usefixtures("two_cores")
 def test_side_by_side_they_leave_what_one_by_one_they_leave(tmp_path, capfd):
     done = {job.experiment.name: result for job, result in executed(jobs(tmp_path / "some", "a", "b", "late"))}
     one = {job.experiment.name: result for job, result in executed(jobs(tmp_path / "one", "a", slot=Slot(jobs=1)))}
@@ -81,20 +80,17 @@ def test_side_by_side_they_leave_what_one_by_one_they_leave(tmp_path, capfd):
     assert "added" not in capfd.readouterr().out
 
 
-@pytest.mark.usefixtures("two_cores")
 def test_full_size_ones_run_after_each_other_here(tmp_path):
     done = list(executed(jobs(tmp_path, "a", "b", kind="scale")))
     assert {job.run.read("measurement.json")["process"] for job, _ in done} == {os.getpid()}
 
 
-@pytest.mark.usefixtures("two_cores")
 def test_what_time_does_not_allow_is_said(tmp_path):
     slot = Slot(deadline=time.time() - 1)
     results = {job.experiment.name: result for job, result in executed(jobs(tmp_path, "a", "b", slot=slot))}
     assert {name: str(result) for name, result in results.items()} == {"a": "a is not begun", "b": "b is not begun"}
 
 
-@pytest.mark.usefixtures("two_cores")
 def test_a_broken_one_is_the_user_s_error(tmp_path):
     with pytest.raises(UserError, match="it is broken"):
         list(executed(jobs(tmp_path, "a", "broken")))

@@ -191,8 +191,7 @@ def test_without_script_all_is_there(site, browser):
     page = context.new_page()
     page.goto(address(site, "claims/index.html"))
     assert page.locator("form.filters").count() == 0
-    rows = page.locator("article tbody tr")
-    assert all(row.is_visible() for row in rows.all())
+    assert all(row.is_visible() for row in page.locator("article tbody tr").all())
     page.goto(address(site, "claims/dva.revised.html"))
     assert page.locator("article math").count() > 20
     context.close()

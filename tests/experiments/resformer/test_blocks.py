@@ -1,8 +1,6 @@
 """`resformer-blocks`: it measures what it says, and it rejects altered closed forms."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from experiments.resformer.blocks.linear import BLOCK, CROSS, TOYS, WAYS, moved_
 from experiments.resformer.blocks.softmax import climbed, random_rows, variation
 from icl.prompts import Generator, RegressionTask
 from icl.toys.stacked import StackedToys, ToySpec
+from tests.experiments.committed import committed
 from theory.plans.setting import Setting
 from theory.prompts.moments import PromptMoments
 from theory.resformer.weights import ONE_HEAD
@@ -23,7 +22,6 @@ from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss
 
 NAME = EXPERIMENT.name
-RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
 
 
 def test_the_toys_are_those_of_the_theorem():
@@ -95,7 +93,7 @@ def test_a_block_form_put_into_cross_layer_attention_is_read_by_the_first_keys()
 
 def test_altered_closed_forms_fail():
     """The committed measurements, held against theories that are a little wrong."""
-    prediction, measurement = (json.loads((RESULTS / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
+    prediction, measurement = committed(NAME)
 
     def failed(altered):
         return {c.group.split(",")[0] for c in EXPERIMENT.compare(altered, measurement) if c.verdict == "fail"}

@@ -1,8 +1,8 @@
 """`scale-decode`: bytes and answers must hold, times are read as they were put in, and a tiny run is drawn."""
 
-import json
 import math
 from copy import deepcopy
+from functools import partial
 
 import pytest
 
@@ -11,15 +11,18 @@ from experiments.drawing import style
 from experiments.skipv1.decoding import PROFILES, VARIANTS
 from experiments.store.folders import RunFolder, Slot
 from experiments.training import decode_times
+from tests.experiments.committed import as_stored
+from tests.experiments.committed import verdicts as judged
 
 EXPERIMENT = catalogue.experiment("scale-decode")
 CONFIG = PROFILES["cpu"].config
+verdicts = partial(judged, EXPERIMENT)
 WIGGLE = (0.99, 1.0, 1.01, 1.0) * 4
 
 
 @pytest.fixture(scope="module")
 def prediction():
-    return json.loads(json.dumps(EXPERIMENT.predict(CONFIG)))
+    return as_stored(EXPERIMENT.predict(CONFIG))
 
 
 def planted(prediction, slower=None, of_reads=True):
@@ -40,10 +43,6 @@ def planted(prediction, slower=None, of_reads=True):
     return {"what": "8 layers, width 256, float32", "sides": sides}
 
 
-def verdicts(prediction, measurement):
-    return {j.id: j.verdict for j in EXPERIMENT.compare(prediction, measurement)}
-
-
 def test_what_is_predicted(prediction):
     kept, read = prediction["kept"], prediction["read"]
     assert kept["skipv1"] / kept["vanilla"] == pytest.approx(1 - 7 / 32)
@@ -55,8 +54,7 @@ def test_what_is_predicted(prediction):
 
 
 def test_times_that_are_as_what_is_read(prediction):
-    judged = verdicts(prediction, planted(prediction))
-    assert set(judged.values()) == {"pass", "agrees"}
+    assert set(verdicts(prediction, planted(prediction)).values()) == {"pass", "agrees"}
     slow = verdicts(prediction, planted(prediction, {"skipv1": 1.3, "mla": 1.3}))
     assert {slow[f"slower/skipv1/{b} x {t}"] for b, t in CONFIG.sizes} == {"contradicts"}
     assert slow["read/mla/1 x 4096"] == slow["read/skipv1/1 x 128"] == "contradicts"
@@ -70,8 +68,8 @@ def test_a_byte_too_many_and_a_wrong_answer_are_defects(prediction):
     wrong = deepcopy(planted(prediction))
     wrong["sides"]["mla"]["sizes"]["1 x 128"]["bytes"] += 1
     wrong["sides"]["skipv1"]["apart"] = 0.01
-    judged = verdicts(prediction, wrong)
-    assert [name for name, verdict in judged.items() if verdict == "fail"] == ["answer/skipv1", "bytes/mla/1 x 128"]
+    found = verdicts(prediction, wrong)
+    assert [name for name, verdict in found.items() if verdict == "fail"] == ["answer/skipv1", "bytes/mla/1 x 128"]
 
 
 def test_a_turn_of_the_machine_decides_nothing(prediction):
@@ -87,9 +85,9 @@ def test_a_tiny_run(tmp_path, monkeypatch):
     config = PROFILES["smoke"].config
     prediction = EXPERIMENT.predict(config)
     measurement = EXPERIMENT.measure(config, 0, RunFolder(tmp_path, Slot(device="cpu")))
-    judged = EXPERIMENT.compare(prediction, measurement)
-    assert {j.verdict for j in judged if j.id.startswith(("answer", "bytes"))} == {"pass"}
-    assert all(math.isfinite(j.measured) for j in judged)
+    found = EXPERIMENT.compare(prediction, measurement)
+    assert {j.verdict for j in found if j.id.startswith(("answer", "bytes"))} == {"pass"}
+    assert all(math.isfinite(j.measured) for j in found)
     assert set(measurement["sides"]["skipv1"]["prompts"]) == {"1 x 16"}
     with style.drawing():
         figure = EXPERIMENT.draw(prediction, measurement)

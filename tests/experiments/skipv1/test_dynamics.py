@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,10 @@ from experiments.skipv1.dynamics.training import Arm, Shares, Staircase, exact_p
 from experiments.store.folders import RunFolder, Slot
 from experiments.verdicts.checks import Check, Expectation, worst
 from experiments.verdicts.intervals import share_interval
+from tests.experiments.committed import committed, failing
 from theory.plans.heads import MHA, SKIPV1
 from theory.plans.setting import Setting
 
-COMMITTED = Path(__file__).parents[3] / "results" / "skipv1-dynamics"
 SMALL = Setting(2, 6, 0.3)
 TINY = Config(
     staircases=(
@@ -39,16 +38,16 @@ TINY = Config(
 
 
 @pytest.fixture
-def committed():
-    return tuple(json.loads((COMMITTED / f"{name}.json").read_text()) for name in ("prediction", "measurement"))
+def stored():
+    return committed("skipv1-dynamics")
 
 
 def failed(prediction, measurement):
-    return {check.id.split("/k")[0] for check in EXPERIMENT.compare(prediction, measurement) if check.verdict == "fail"}
+    return {name.split("/k")[0] for name in failing(EXPERIMENT, prediction, measurement)}
 
 
-def test_altered_heights_and_times_fail(committed):
-    prediction, measurement = committed
+def test_altered_heights_and_times_fail(stored):
+    prediction, measurement = stored
     assert not failed(prediction, measurement)
     (skip, mha), key = prediction["staircases"], "d4-n20-s0.3/skipv1/a4"
     assert (skip, mha) == (key, "d4-n20-s0.3/mha/a2")
@@ -62,8 +61,8 @@ def test_altered_heights_and_times_fail(committed):
         assert lost in failed(altered, measurement)
 
 
-def test_a_rank_beyond_its_bounds_fails(committed):
-    prediction, measurement = committed
+def test_a_rank_beyond_its_bounds_fails(stored):
+    prediction, measurement = stored
     for shift, lost in ((1, "ends/least"), (-1, "ends/most")):
         altered = copy.deepcopy(measurement)
         for ends in altered["shares"].values():

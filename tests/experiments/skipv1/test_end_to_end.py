@@ -3,7 +3,7 @@
 import copy
 import json
 import math
-from pathlib import Path
+from functools import partial
 
 import pytest
 
@@ -15,31 +15,18 @@ from experiments.store.folders import RunFolder, Slot
 from experiments.store.steps import StepLog
 from experiments.toys import training as toy_training
 from experiments.verdicts.checks import Check, Expectation
+from tests.experiments.committed import committed, failing, verdicts
 from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
 from theory.toy.positions import most_entries_with_positions
 
 SIZE = "d2-n8-s0.1"
-COMMITTED = Path(__file__).parents[3] / "results" / "skipv1-end-to-end"
-
-
-@pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    """(exit status, run folder)"""
-    out = tmp_path_factory.mktemp("runs")
-    status = main(["run", "skipv1-end-to-end", "--profile", "smoke", "--out", str(out)])
-    (folder,) = (out / "skipv1-end-to-end").iterdir()
-    return status, folder
-
-
-def stored(folder):
-    return (json.loads((folder / name).read_text()) for name in ("prediction.json", "measurement.json"))
 
 
 @pytest.mark.slow
-def test_smoke_run_ends_and_its_checks_pass(smoke):
-    status, folder = smoke
-    assert status == 0
+def test_smoke_run_ends_and_its_checks_pass(tmp_path):
+    assert main(["run", "skipv1-end-to-end", "--profile", "smoke", "--out", str(tmp_path)]) == 0
+    (folder,) = (tmp_path / "skipv1-end-to-end").iterdir()
     checks = json.loads((folder / "summary.json").read_text())["checks"]
     judged = {c["id"].split("/")[0] for c in checks}
     assert judged == {"construction", "bound", "bayes", "gap", "gap size", "no gap", "worth", "copying", "starts"}
@@ -50,11 +37,9 @@ def test_smoke_run_ends_and_its_checks_pass(smoke):
 
 def test_checks_reject_what_theory_forbids():
     """A first layer shifted by one, a toy above its bound, a toy above Bayes: each fails, and nothing else."""
-    prediction, measurement = stored(COMMITTED)
+    prediction, measurement = committed("skipv1-end-to-end")
 
-    def failed(altered):
-        return {v.id for v in EXPERIMENT.compare(prediction, altered) if v.verdict == "fail"}
-
+    failed = partial(failing, EXPERIMENT, prediction)
     assert not failed(measurement)
     shifted = copy.deepcopy(measurement)
     for result in shifted["constructions"][SIZE].values():
@@ -70,7 +55,7 @@ def test_checks_reject_what_theory_forbids():
 
 
 def test_a_gap_as_predicted_agrees_and_none_contradicts():
-    prediction, measurement = stored(COMMITTED)
+    prediction, measurement = committed("skipv1-end-to-end")
     name = f"{SIZE}/both/copying/m2"
 
     def judged(skip):
@@ -79,7 +64,7 @@ def test_a_gap_as_predicted_agrees_and_none_contradicts():
         altered["explained"][arm_key(SIZE, "both", "copying", "skipv1", 2)] = [
             skip + 0.18 + 0.001 * i for i in range(6)
         ]
-        return {v.id: v.verdict for v in EXPERIMENT.compare(prediction, altered)}
+        return verdicts(EXPERIMENT, prediction, altered)
 
     shares = prediction["sizes"][SIZE]["widths"]["2"]["assumed_copy"]
     as_predicted, none = judged(shares["skipv1"] - shares["mha"]), judged(-0.1)

@@ -27,8 +27,7 @@ def test_smoke_run_passes_and_leaves_its_folder(smoke):
         assert name in summary
     keys = {"id", "claim", "statement", "predicted", "measured", "stderr", "tolerance", "verdict", "controls"}
     assert all(keys <= set(check) for check in summary["checks"])
-    methods = {check["id"].split("/")[0] for check in summary["checks"]}
-    assert methods == {"exact", "trained", "trained-gap"}
+    assert {check["id"].split("/")[0] for check in summary["checks"]} == {"exact", "trained", "trained-gap"}
     exact = {check["id"] for check in summary["checks"] if check["id"].startswith("exact")}
     ranks = {f"exact/d3-n8-s0.3/{toy}/a{a}" for toy in ("mha", "skipv1") for a in range(4)}
     contexts = {f"exact/n/d3-n{n}-s0.3/{best}" for n in (16, 64) for best in ("mha/a1", "skipv1/a3")}
@@ -62,8 +61,7 @@ def test_slack_keeps_its_promises(smoke):
 def test_a_finished_run_is_not_run_again(smoke, capsys):
     _, folder = smoke
     before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
-    arguments = ["run", "skipv1-gap", "--profile", "smoke", "--out", str(folder.parent.parent), "--json"]
-    assert main(arguments) == 0
+    assert main(["run", "skipv1-gap", "--profile", "smoke", "--out", str(folder.parent.parent), "--json"]) == 0
     assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
     (result,) = json.loads(capsys.readouterr().out)
     assert result["checks"] == json.loads((folder / "summary.json").read_text())["checks"]
@@ -80,8 +78,7 @@ def test_a_closed_form_altered_by_two_per_cent_fails(smoke, tmp_path, monkeypatc
         (copy / file).unlink()
     honest = getattr(skipv1, name)
     monkeypatch.setattr(skipv1, name, lambda *task: factor * honest(*task))
-    status = main(["run", "skipv1-gap", "--profile", "smoke", "--out", str(tmp_path), "--json"])
-    assert status == 1
+    assert main(["run", "skipv1-gap", "--profile", "smoke", "--out", str(tmp_path), "--json"]) == 1
     (result,) = json.loads(capsys.readouterr().out)
     toy = name.removesuffix("_explained")
     failed = {c["id"] for c in result["checks"] if c["verdict"] == "fail"}

@@ -2,20 +2,19 @@
 
 import copy
 import json
-from pathlib import Path
 
 import pytest
 
 from experiments.cli import main
 from experiments.skipv1.softmax import EXPERIMENT, arm_key
+from tests.experiments.committed import committed, verdicts
 
-COMMITTED = Path(__file__).parents[3] / "results" / "skipv1-softmax"
 SIZE = "d2-n8-s0.3"
 
 
-@pytest.fixture(scope="module")
-def committed():
-    return tuple(json.loads((COMMITTED / f"{name}.json").read_text()) for name in ("prediction", "measurement"))
+@pytest.fixture
+def stored():
+    return committed("skipv1-softmax")
 
 
 @pytest.mark.slow
@@ -31,16 +30,19 @@ def test_smoke_run_ends_and_its_checks_pass(tmp_path):
 
 def changed(prediction, before, after):
     """Ids of the judgements whose verdict an altered measurement changes, with the new verdicts."""
-    old = {v.id: v.verdict for v in EXPERIMENT.compare(prediction, before)}
-    return {v.id: v.verdict for v in EXPERIMENT.compare(prediction, after) if v.verdict != old[v.id]}
+    return dict(verdicts(EXPERIMENT, prediction, after).items() - verdicts(EXPERIMENT, prediction, before).items())
 
 
-def test_a_compressed_model_above_its_bound_fails(committed):
-    prediction, measurement = committed
+def explaining(measurement, kind, toy, shares):
+    """The measurement, if seeds of a model explained these shares."""
+    return {**measurement, "explained": {**measurement["explained"], arm_key(SIZE, kind, toy): shares}}
+
+
+def test_a_compressed_model_above_its_bound_fails(stored):
+    prediction, measurement = stored
     bound = prediction["sizes"][SIZE]["compressed"]
     for kind in ("two heads", "three heads", "transformer"):
-        altered = copy.deepcopy(measurement)
-        altered["explained"][arm_key(SIZE, kind, "mha")] = [bound + 0.02 + 0.001 * i for i in range(6)]
+        altered = explaining(measurement, kind, "mha", [bound + 0.02 + 0.001 * i for i in range(6)])
         # and what was to show that the expectation can tell it apart, no longer does
         assert changed(prediction, measurement, altered) == {
             f"floor/{SIZE}/{kind}": "fail",
@@ -48,26 +50,24 @@ def test_a_compressed_model_above_its_bound_fails(committed):
         }
 
 
-def test_a_model_above_the_posterior_mean_fails(committed):
-    prediction, measurement = committed
-    altered = copy.deepcopy(measurement)
-    altered["explained"][arm_key(SIZE, "transformer", "skipv1")] = [1.0 + 0.001 * i for i in range(6)]
+def test_a_model_above_the_posterior_mean_fails(stored):
+    prediction, measurement = stored
+    altered = explaining(measurement, "transformer", "skipv1", [1.0 + 0.001 * i for i in range(6)])
     assert changed(prediction, measurement, altered) == {f"bayes/{SIZE}/transformer": "fail"}
 
 
-def test_raw_values_that_win_nothing_contradict(committed):
-    prediction, measurement = committed
-    altered = copy.deepcopy(measurement)
-    key = arm_key(SIZE, "three heads", "skipv1")
-    altered["explained"][key] = measurement["explained"][arm_key(SIZE, "three heads", "mha")]
+def test_raw_values_that_win_nothing_contradict(stored):
+    prediction, measurement = stored
+    ordinary = measurement["explained"][arm_key(SIZE, "three heads", "mha")]
+    altered = explaining(measurement, "three heads", "skipv1", ordinary)
     assert changed(prediction, measurement, altered) == {
         f"beyond/{SIZE}/three heads": "contradicts",
         f"bayes/{SIZE}/three heads": "inconclusive",
     }
 
 
-def test_weights_that_explain_less_than_linear_heads_fail(committed):
-    prediction, measurement = committed
+def test_weights_that_explain_less_than_linear_heads_fail(stored):
+    prediction, measurement = stored
     altered = copy.deepcopy(measurement)
     place = f"{SIZE}/three heads"
     altered["constructions"][place]["explained"] = prediction["sizes"][SIZE]["linear"] - 0.03
@@ -77,9 +77,9 @@ def test_weights_that_explain_less_than_linear_heads_fail(committed):
     }
 
 
-def test_nothing_is_expected_where_theory_knows_no_better_weights(committed):
+def test_nothing_is_expected_where_theory_knows_no_better_weights(stored):
     """Two heads and two pairs: theory's weights explain less than the best compressed model."""
-    prediction, measurement = committed
+    prediction, measurement = stored
     short = prediction["sizes"]["d2-n2-s0.3"]
     assert short["constructions"]["two heads"]["explained"] < short["compressed"]
-    assert "beyond/d2-n2-s0.3/two heads" not in {v.id for v in EXPERIMENT.compare(prediction, measurement)}
+    assert "beyond/d2-n2-s0.3/two heads" not in verdicts(EXPERIMENT, prediction, measurement)

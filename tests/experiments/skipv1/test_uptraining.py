@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -27,12 +27,13 @@ from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.kept import MODELS, beginning
 from experiments.training.tuning import Tuning
 from icl.models.saved import load
+from tests.experiments.committed import RESULTS, as_stored, committed
+from tests.experiments.committed import verdicts as judged_by
 from theory.plans.names import gqa, mla, resolve
 from theory.skipv1.conversion import DISTANCES
 
-STORED = ("prediction", "measurement")
-ROOT = Path(__file__).parents[3]
 CONFIG = PROFILES["cpu"].config
+verdicts = partial(judged_by, EXPERIMENT)
 SEEDS = 3
 NAMES = [*CHOICES, CONTINUED_TWIN, REORDERED]
 NOISE = np.random.default_rng(0).standard_normal((30, SEEDS)) * 1e-4
@@ -40,7 +41,7 @@ NOISE = np.random.default_rng(0).standard_normal((30, SEEDS)) * 1e-4
 
 @pytest.fixture(scope="module")
 def prediction():
-    return json.loads(json.dumps(EXPERIMENT.predict(CONFIG)))
+    return as_stored(EXPERIMENT.predict(CONFIG))
 
 
 def planted(first=None, loss=None, scratch=None, begins=None):
@@ -62,10 +63,6 @@ def planted(first=None, loss=None, scratch=None, begins=None):
         "held_out": {n: [[x + 0.2, x + 0.1, x] for x in values] for n, values in losses.items()},
         "tuning": {"tuned": False},
     }
-
-
-def verdicts(prediction, measurement):
-    return {j.id: j.verdict for j in EXPERIMENT.compare(prediction, measurement)}
 
 
 def test_what_is_predicted(prediction):
@@ -92,10 +89,8 @@ def test_first_losses_side_with_the_paper_or_with_independent_heads(prediction, 
 def test_ends(prediction):
     low = planted(loss={MEAN: 2.8, WHOLE: 2.7}, scratch={SKIPV1: 2.9})
     judged = verdicts(prediction, low)
-    assert judged[f"end/the paper/{MEAN}/{SKIPV1}"] == "agrees"
-    assert judged[f"end/the paper/{MEAN}/{BASELINE}"] == "agrees"
-    assert judged[f"end/the paper/{SKIPV1}/{BASELINE}"] == "agrees"
-    assert judged[f"end/the paper/{MEAN}/{CONTINUED}"] == "agrees"
+    for pair in ((MEAN, SKIPV1), (MEAN, BASELINE), (SKIPV1, BASELINE), (MEAN, CONTINUED)):
+        assert judged[f"end/the paper/{'/'.join(pair)}"] == "agrees"
     assert judged[f"end/independent heads/{WHOLE}/{MEAN}"] == "agrees"
     assert judged[f"end/a reason to convert/svformer/{CONTINUED}"] == "inconclusive"
     # More tokens alone lower a loss: what is below MHA from scratch may be above MHA trained on.
@@ -190,7 +185,7 @@ def test_a_model_that_diverged_from_scratch_is_one_line(ran, tmp_path):
 
 def test_what_the_ledger_says_of_small_decoders_is_what_was_measured():
     """Its sentences, against the committed result."""
-    summary = json.loads((ROOT / "results" / "scale-uptrain" / "summary.json").read_text())
+    summary = json.loads((RESULTS / "scale-uptrain" / "summary.json").read_text())
     judged = {check["id"]: check["verdict"] for check in summary["checks"]}
     first = {way: judged[f"first/the paper/{way}"] for way in ("svd", "mean-vo", "top-v", "top-vo")}
     assert first == {"svd": "contradicts", **dict.fromkeys(("mean-vo", "top-v", "top-vo"), "inconclusive")}
@@ -199,7 +194,7 @@ def test_what_the_ledger_says_of_small_decoders_is_what_was_measured():
     undecided = ((MEAN, SKIPV1), (SKIPV1, BASELINE))
     assert {judged[f"end/the paper/{'/'.join(pair)}"] for pair in undecided} == {"inconclusive"}
     assert summary["profile"] == "cpu"
-    measurement = json.loads((ROOT / "results" / "scale-uptrain" / "measurement.json").read_text())
+    _, measurement = committed("scale-uptrain")
     assert round(measurement["parameters"][BASELINE], -4) == 130_000
 
 
@@ -221,12 +216,11 @@ def test_at_another_rate_both_are_named_and_the_curve_is_drawn_at_its_ends(predi
 
 def test_a_line_that_lies_on_another_is_said_to():
     """Of the committed result; and a tenth of a nat higher it does not: the control."""
-    stored = {what: json.loads((ROOT / "results" / "scale-uptrain" / f"{what}.json").read_text()) for what in STORED}
-    measurement = stored["measurement"]
+    prediction, measurement = committed("scale-uptrain")
     for moved in (0.0, 0.1):
         measurement["begins"]["attnres"] = [loss + moved for loss in measurement["begins"]["attnres"]]
         with style.drawing():
-            figure = EXPERIMENT.draw(stored["prediction"], measurement)
+            figure = EXPERIMENT.draw(prediction, measurement)
         words = {text.get_text() for axis in figure.axes for text in axis.get_legend().get_texts()}
         assert "resformer-learned (on the thick line)" in words
         assert ("attnres (on the thick line)" in words) == (not moved)

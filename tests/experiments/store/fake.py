@@ -20,6 +20,8 @@ from experiments.store.work import results
 from icl.files import write_atomically
 
 STEPS, HELD = 6, 3
+EVERY = list(range(1, STEPS + 1))
+ONCE = {1: EVERY, 2: EVERY}  # what is taken where nothing is done twice
 
 
 @dataclass(frozen=True)
@@ -57,27 +59,25 @@ def counted(item, desk, at_held=None):
     return {"value": value, "half": value / 2, "pair": (1, 2), "threads": [os.environ.get(name) for name in THREADS]}
 
 
-def struck(item, desk):
-    """As `counted`, with both points at a time; the second one's worker is killed at HELD, once."""
-    trace = Path(item.trace)
-    (trace / f"met{item.start}").touch()
-    wait_for(lambda: len(list(trace.glob("met*"))) == 2)
-
-    def kill_once():
-        killed = trace / "killed"
-        if not killed.exists():
-            killed.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return counted(item, desk, at_held=kill_once)
-
-
 def met(item, desk):
     """Waits for the other point: so the two are computed at a time, or never."""
     trace = Path(item.trace)
     (trace / f"met{item.start}").touch()
     wait_for(lambda: len(list(trace.glob("met*"))) == 2)
     return {"process": os.getpid(), "device": desk.slot.device}
+
+
+def struck(item, desk):
+    """As `counted`, with both points at a time; the second one's worker is killed at HELD, once."""
+    met(item, desk)
+
+    def kill_once():
+        killed = Path(item.trace) / "killed"
+        if not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return counted(item, desk, at_held=kill_once)
 
 
 def items(trace):
@@ -114,10 +114,14 @@ class Fake:
 
 def steps(trace):
     """Of every point, the steps that were taken and by which processes."""
-    lines = {
-        start: (trace / f"{start}").read_text().split("\n")[:-1] for start in (1, 2) if (trace / f"{start}").exists()
-    }
+    files = {start: trace / f"{start}" for start in (1, 2) if (trace / f"{start}").exists()}
+    lines = {start: path.read_text().split("\n")[:-1] for start, path in files.items()}
     return {start: [tuple(map(int, line.split())) for line in found] for start, found in lines.items()}
+
+
+def taken(trace):
+    """Of every point, the steps that were taken."""
+    return {start: [step for step, _ in by] for start, by in steps(trace).items()}
 
 
 def wait_for(condition):

@@ -18,9 +18,8 @@ from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.store.work import results
 from icl.files import naming
 from tests.experiments.store import fake
-from tests.experiments.store.fake import HELD, STEPS, UntilLate, counted, items, steps, struck, wait_for
+from tests.experiments.store.fake import HELD, ONCE, STEPS, UntilLate, counted, items, steps, struck, taken, wait_for
 
-EVERY = list(range(1, STEPS + 1))
 TWO = Ray(most=2)
 
 
@@ -36,8 +35,13 @@ def campaign(run, trace, work=counted, backend=TWO, **options):
     return results("count", items(trace), work, run, label="counting", size=lambda _: STEPS, backend=backend, **options)
 
 
-def lines(run):
-    return sorted((run / "metrics.jsonl").read_bytes().split(b"\n"))
+def check_as_in_one_process(run, found, tmp_path):
+    """The same results, and the same lines in any order."""
+    (tmp_path / "serial").mkdir()
+    alone = RunFolder(tmp_path / "alone")
+    assert campaign(alone, tmp_path / "serial", backend=Serial()) == found
+    both = [(one / "metrics.jsonl").read_bytes().split(b"\n") for one in (run, alone)]
+    assert sorted(both[0]) == sorted(both[1])
 
 
 def names(folder):
@@ -48,16 +52,13 @@ def names(folder):
 def test_a_worker_that_is_killed_costs_nothing_that_was_saved(run, trace, tmp_path, capsys):
     """Two workers, one killed half-way: the serial run's bytes, and no step is taken twice."""
     found = campaign(run, trace, struck)
-    taken = steps(trace)
     assert (trace / "killed").exists()
-    assert {start: [step for step, _ in by] for start, by in taken.items()} == {1: EVERY, 2: EVERY}
-    assert [len({pid for _, pid in taken[start]}) for start in (1, 2)] == [1, 2]
-    assert os.getpid() not in {pid for by in taken.values() for _, pid in by}
+    assert taken(trace) == ONCE
+    workers = [{pid for _, pid in by} for by in steps(trace).values()]
+    assert [len(of_point) for of_point in workers] == [1, 2]
+    assert os.getpid() not in set.union(*workers)
     assert capsys.readouterr().err.count("b is tried again") == 1
-    (tmp_path / "serial").mkdir()
-    alone = RunFolder(tmp_path / "alone")
-    assert campaign(alone, tmp_path / "serial", backend=Serial()) == found
-    assert lines(run) == lines(alone)
+    check_as_in_one_process(run, found, tmp_path)
     assert names(run.path) == [".lock", "metrics.jsonl"]
 
 
@@ -94,8 +95,7 @@ def test_time_that_runs_out_leaves_checkpoints(tmp_path, trace):
     with pytest.raises(Unfinished, match="counting: 0 of 2 are finished"):
         campaign(run, trace)
     (trace / "late").unlink()
-    found = campaign(run, trace)
-    assert list(found) == ["a", "b"]
+    assert list(campaign(run, trace)) == ["a", "b"]
 
 
 def folder_of(_, desk):
@@ -141,10 +141,7 @@ def test_a_worker_s_full_disk_costs_its_points_and_no_other(run, trace, tmp_path
     assert run.metrics() == []
     (trace / "room").touch()
     found = campaign(run, trace, crowded)
-    (tmp_path / "serial").mkdir()
-    alone = RunFolder(tmp_path / "alone")
-    assert campaign(alone, tmp_path / "serial", backend=Serial()) == found
-    assert lines(run) == lines(alone)
+    check_as_in_one_process(run, found, tmp_path)
 
 
 def test_the_driver_s_full_disk_loses_one_line_and_names_the_file(run, trace, tmp_path, monkeypatch):
@@ -165,10 +162,7 @@ def test_the_driver_s_full_disk_loses_one_line_and_names_the_file(run, trace, tm
             campaign(run, trace)
     assert [line["key"] for line in run.metrics()] == written
     found = campaign(run, trace)
-    (tmp_path / "serial").mkdir()
-    alone = RunFolder(tmp_path / "alone")
-    assert campaign(alone, tmp_path / "serial", backend=Serial()) == found
-    assert lines(run) == lines(alone)
+    check_as_in_one_process(run, found, tmp_path)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -190,7 +184,7 @@ def test_a_campaign_that_is_ended_is_resumed_elsewhere(run, trace, how):
         parent.kill()
         parent.wait()
     found = campaign(run, trace, backend=Serial())
-    assert {start: [step for step, _ in by] for start, by in steps(trace).items()} == {1: EVERY, 2: EVERY}
+    assert taken(trace) == ONCE
     assert found["b"]["half"] == found["b"]["value"] / 2
     assert set(names(run.path)) - {cluster.TOKEN} == {".lock", "metrics.jsonl"}
 

@@ -11,14 +11,20 @@ from experiments.store.folders import RunFolder, Slot
 from experiments.store.work import results
 from experiments.verdicts.checks import Check
 from tests.crashes import crashes
-from tests.experiments.store.fake import STEPS, Fake, counted, items, steps
+from tests.experiments.store.fake import ONCE, STEPS, Fake, counted, items, taken
+
+
+def opened(folder):
+    """The trace of a fake experiment whose gate is open."""
+    trace = folder / "trace"
+    trace.mkdir(exist_ok=True)
+    (trace / "gate").touch()
+    return trace
 
 
 def campaign(folder):
-    (folder / "trace").mkdir(exist_ok=True)
-    (folder / "trace" / "gate").touch()
     run = RunFolder(folder / "run")
-    return results("count", items(folder / "trace"), counted, run, label="counting", backend=Serial())
+    return results("count", items(opened(folder)), counted, run, label="counting", backend=Serial())
 
 
 @pytest.mark.long
@@ -33,9 +39,9 @@ def test_a_campaign(tmp_path):
         assert campaign(folder) == expected
         assert (folder / "run" / "metrics.jsonl").read_bytes() == lines
         assert sorted(path.name for path in (folder / "run").iterdir()) == [".lock", "metrics.jsonl"]
-        taken = [[step for step, _ in by] for by in steps(folder / "trace").values()]
-        assert [sorted(set(by)) for by in taken] == [list(range(1, STEPS + 1))] * 2
-        assert sum(map(len, taken)) <= 2 * STEPS + 1
+        done = taken(folder / "trace")
+        assert {start: sorted(set(by)) for start, by in done.items()} == ONCE
+        assert sum(map(len, done.values())) <= 2 * STEPS + 1
     assert tried > 2 * STEPS  # a checkpoint a step, and more
 
 
@@ -51,10 +57,7 @@ class Counting(Fake):
 
 
 def carried_through(folder):
-    trace = folder / "trace"
-    trace.mkdir(exist_ok=True)
-    (trace / "gate").touch()
-    job = prepare(Counting(trace), "smoke", None, folder / "out", Slot(jobs=1))
+    job = prepare(Counting(opened(folder)), "smoke", None, folder / "out", Slot(jobs=1))
     execute(job)
     return job.run.path
 

@@ -12,7 +12,7 @@ from tests.isolation import copied
 ROOT = Path(__file__).parents[3]
 COMMAND = Path(sys.executable).with_name("crosslayer")
 
-UNGUARDED = """
+DOUBLED = """
 from pathlib import Path
 from experiments.store.backends import Processes
 from experiments.store.folders import RunFolder, UserError
@@ -21,24 +21,11 @@ from experiments.store.work import results
 def double(item, desk):
     return {"value": 2 * item}
 
-try:
-    results("twice", {"a": 1, "b": 2}, double, RunFolder(Path("run")), label="two", backend=Processes(2))
-except UserError as error:
-    print(error)
+def doubled():
+    return results("twice", {"a": 1, "b": 2}, double, RunFolder(Path("run")), label="two", backend=Processes(2))
 """
-
-GUARDED = """
-from pathlib import Path
-from experiments.store.backends import Processes
-from experiments.store.folders import RunFolder
-from experiments.store.work import results
-
-def double(item, desk):
-    return {"value": 2 * item}
-
-if __name__ == "__main__":
-    print(results("twice", {"a": 1, "b": 2}, double, RunFolder(Path("run")), label="two", backend=Processes(2)))
-"""
+UNGUARDED = f"{DOUBLED}\ntry:\n    doubled()\nexcept UserError as error:\n    print(error)\n"
+GUARDED = f'{DOUBLED}\nif __name__ == "__main__":\n    print(doubled())\n'
 
 
 def script(folder, *arguments):

@@ -9,23 +9,37 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from experiments.store import backends, folders
 from experiments.store.backends import Processes, Serial
+from experiments.store.common import packed, unpacked
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.store.steps import StepLog
 from experiments.store.threads import THREADS, one_thread
 from experiments.store.work import results
 from tests.experiments.store import fake
-from tests.experiments.store.fake import HELD, STEPS, UntilLate, counted, items, met, steps, wait_for
+from tests.experiments.store.fake import (
+    EVERY,
+    HELD,
+    ONCE,
+    STEPS,
+    UntilLate,
+    counted,
+    items,
+    met,
+    steps,
+    taken,
+    wait_for,
+)
 
-EVERY = list(range(1, STEPS + 1))
 BACKENDS = [Serial(), Processes(2)]
 
 
@@ -44,6 +58,19 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+def at_work(trace):
+    """The processes that took steps."""
+    return {pid for by in steps(trace).values() for _, pid in by}
+
+
+def check_whole(run, trace, **options):
+    """What is missing of the run is computed, and nothing of it twice; no folder is left."""
+    found = measured(run, trace, **options)
+    assert [found[key]["value"] for key in "ab"] == [value(1), value(2)]
+    assert taken(trace) == ONCE
+    assert names(run.path) == [".lock", "metrics.jsonl"]
+
+
 # Results.
 
 
@@ -60,15 +87,14 @@ def test_results_are_the_same_wherever_they_are_computed_and_whenever_they_are_r
     assert lines == [{"kind": "count", "key": key, **result} for key, result in found.items()]
     assert names(run.path) == [".lock", "metrics.jsonl"]
     assert measured(run, trace, backend=backend) == found
-    assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
-    at_work = {pid for taken in steps(trace).values() for _, pid in taken}
-    assert (os.getpid() in at_work) == (backend == Serial())
+    assert taken(trace) == ONCE
+    assert (os.getpid() in at_work(trace)) == (backend == Serial())
 
 
 @pytest.mark.parametrize("slot", [Slot(jobs=1), Slot("cuda")])
 def test_one_at_a_time_is_here(tmp_path, trace, slot):
     measured(RunFolder(tmp_path / "run", slot), trace)
-    assert {pid for taken in steps(trace).values() for _, pid in taken} == {os.getpid()}
+    assert at_work(trace) == {os.getpid()}
 
 
 @pytest.mark.parametrize("slot", [Slot(jobs=2), Slot(), Slot("cuda", jobs=2)])
@@ -205,10 +231,7 @@ def test_time_that_runs_out_leaves_checkpoints(tmp_path, trace, backend):
         results("count", items(trace), counted, run, label="counting", backend=backend)
     thread.join()
     assert names(run.path) == [".lock", "metrics.jsonl", "unfinished-b"]
-    found = measured(RunFolder(run.path), trace, backend=backend)
-    assert [found[key]["value"] for key in "ab"] == [value(1), value(2)]
-    assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
-    assert names(run.path) == [".lock", "metrics.jsonl"]
+    check_whole(RunFolder(run.path), trace, backend=backend)
 
 
 @pytest.mark.parametrize("jump", [-1e6, 1e6])
@@ -222,9 +245,7 @@ def test_a_clock_that_is_set_while_it_runs_loses_nothing(tmp_path, trace, monkey
     with late:
         measured(run, trace, backend=Serial())
     assert len(steps(trace)[1]) == (HELD if jump > 0 else STEPS)
-    found = measured(RunFolder(run.path), trace, backend=Serial())
-    assert [found[key]["value"] for key in "ab"] == [value(1), value(2)]
-    assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
+    check_whole(RunFolder(run.path), trace, backend=Serial())
 
 
 def test_what_will_not_fit_is_not_begun(run, monkeypatch):
@@ -240,10 +261,15 @@ def test_what_will_not_fit_is_not_begun(run, monkeypatch):
 # Kills.
 
 
-def start(run, trace, jobs, stderr=subprocess.DEVNULL):
+@contextmanager
+def started(run, trace, jobs):
     root = Path(fake.__file__).parents[3]
     command = [sys.executable, "-m", "tests.experiments.store.fake", str(run.path), str(trace), str(jobs)]
-    return subprocess.Popen(command, cwd=root, stderr=stderr, start_new_session=True)
+    with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, start_new_session=True) as parent:
+        try:
+            yield parent
+        finally:
+            parent.kill()
 
 
 def alive(pid):
@@ -269,30 +295,22 @@ def children(parent):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_was_ended_is_resumed(run, trace, jobs, how):
     """With "a" finished and "b" half-way; no worker is left, and nothing is done twice."""
-    parent = start(run, trace, jobs, stderr=subprocess.PIPE)
-    try:
+    with started(run, trace, jobs) as parent:
         wait_for(lambda: run.has("metrics.jsonl") and run.metrics())
         wait_for(lambda: len(steps(trace).get(2, ())) == HELD)
         wait_for(lambda: (run / "unfinished-b" / "checkpoint").read_text().startswith(f"{HELD} "))
         workers = children(parent.pid)
-        assert (parent.pid in {pid for taken in steps(trace).values() for _, pid in taken}) == (jobs == 1)
+        assert (parent.pid in at_work(trace)) == (jobs == 1)
         parent.send_signal(how)
         assert b"leaked" not in parent.communicate(timeout=10)[1]
         assert parent.returncode != 0
         wait_for(lambda: not any(map(alive, workers)))
-    finally:
-        parent.kill()
-        parent.wait()
-    found = measured(run, trace)
-    assert [found[key]["value"] for key in "ab"] == [value(1), value(2)]
-    assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
-    assert names(run.path) == [".lock", "metrics.jsonl"]
+    check_whole(run, trace)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.15, 0.3])
 def test_workers_that_have_just_been_started_leave_too(run, trace, seconds):
-    parent = start(run, trace, 2, stderr=subprocess.PIPE)
-    try:
+    with started(run, trace, 2) as parent:
         wait_for(lambda: len(children(parent.pid)) >= 2)  # a worker, and what cleans up after them
         time.sleep(seconds)
         parent.send_signal(signal.SIGSTOP)  # so that no other is started in between
@@ -301,24 +319,17 @@ def test_workers_that_have_just_been_started_leave_too(run, trace, seconds):
         parent.wait()
         wait_for(lambda: not any(map(alive, workers)))
         assert b"leaked" not in parent.communicate(timeout=30)[1]
-    finally:
-        parent.kill()
-        parent.wait()
 
 
 @pytest.mark.parametrize("seconds", [0.1, 0.2, 0.3])
 def test_a_terminal_s_interrupt_is_not_heard_by_workers(run, trace, seconds):
     """Not even by those that have just been started, so that nothing but the parent speaks."""
-    parent = start(run, trace, 2, stderr=subprocess.PIPE)
-    try:
+    with started(run, trace, 2) as parent:
         wait_for(lambda: len(children(parent.pid)) >= 2)
         time.sleep(seconds)
         os.killpg(parent.pid, signal.SIGINT)
         said = parent.communicate(timeout=30)[1].decode()
         assert said.count("Traceback") == 1
-    finally:
-        parent.kill()
-        parent.wait()
 
 
 def test_an_interrupt_in_this_process_leaves_no_worker(run, trace, monkeypatch):
@@ -330,7 +341,7 @@ def test_an_interrupt_in_this_process_leaves_no_worker(run, trace, monkeypatch):
     monkeypatch.setattr(RunFolder, "log", interrupt)
     with pytest.raises(KeyboardInterrupt):
         results("count", items(trace), counted, run, label="counting", backend=Processes(2))
-    workers = {pid for taken in steps(trace).values() for _, pid in taken}
+    workers = at_work(trace)
     assert workers
     assert not any(map(alive, workers))
 
@@ -347,10 +358,8 @@ def test_an_experiment_is_carried_through_after_a_kill(tmp_path, trace):
     from experiments.experiment.execution import execute, prepare
 
     job = prepare(fake.Fake(trace), "smoke", None, tmp_path)
-    parent = start(job.run, trace, 2)
-    wait_for(lambda: len(steps(trace).get(2, ())) == HELD)
-    parent.kill()
-    parent.wait()
+    with started(job.run, trace, 2):
+        wait_for(lambda: len(steps(trace).get(2, ())) == HELD)
     (trace / "gate").touch()
     for name in ("figure.svg", "figure.png"):
         (job.run / name).touch()
@@ -418,3 +427,41 @@ def test_lines_from_before_there_were_digests(run, trace):
     path.write_text('{"kind": "count", "value": 7}\n' + old)
     with pytest.raises(UserError, match=r"line 1 of .*metrics.jsonl is damaged; delete that line and run again"):
         measured(run, trace, backend=Serial())
+
+
+# Records that are packed come back as they were, and are written once where they agree.
+
+PLAIN = st.none() | st.booleans() | st.integers(0, 2) | st.floats(0, 2) | st.text("ab", max_size=1)
+VALUES = st.recursive(
+    PLAIN, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("xyz", max_size=1), inner, max_size=3)
+)
+RECORDS = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=5)
+
+
+def written(records):
+    return [json.dumps(record, sort_keys=True) for record in records]
+
+
+@given(RECORDS)
+def test_there_and_back(records):
+    common, rest = packed(records)
+    assert written(unpacked(common, rest)) == written(records)
+    assert written(unpacked(*json.loads(json.dumps([common, rest])))) == written(records)
+
+
+def test_what_all_have_is_written_once():
+    records = [{"arm": {"sizes": [1, 2], "recipe": {"steps": 5, "rate": rate}}, "loss": rate} for rate in (0.1, 0.2)]
+    common, rest = packed(records)
+    assert common == {"arm": {"sizes": [1, 2], "recipe": {"steps": 5}}}
+    assert rest[1] == {"arm": {"recipe": {"rate": 0.2}}, "loss": 0.2}
+
+
+@pytest.mark.parametrize("other", [True, 1.0, "1", [1], None])
+def test_what_is_written_differently_is_not_the_same(other):
+    common, _ = packed([{"x": 1}, {"x": other}])
+    assert common == {}
+
+
+def test_nothing_in_common_with_none():
+    assert packed([]) == ({}, [])
+    assert unpacked({}, []) == []

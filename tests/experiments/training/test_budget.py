@@ -55,14 +55,10 @@ def test_pages_that_tell_a_result_on_text_say_how_long_it_was_trained(summary):
     if not found:
         return
     link = f"{summary.parent.relative_to(ROOT / 'results')}/figure.png"
+    ends = " to ".join(dict.fromkeys(f"{x:.2g}" for x in (found[0], found[-1])))
     for page in PAGES:
         sections = [" ".join(some.split()) for some in page.read_text().split("\n## ") if link in some]
-        assert not sections or any(f"{_range(found)} tokens per parameter" in some for some in sections), page.name
-
-
-def _range(found):
-    ends = dict.fromkeys(f"{x:.2g}" for x in (found[0], found[-1]))
-    return " to ".join(ends)
+        assert not sections or any(f"{ends} tokens per parameter" in some for some in sections), page.name
 
 
 def test_what_a_run_could_tell_is_the_median_half_width():

@@ -93,15 +93,12 @@ def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, tra
     assert job.run.path == tmp_path / f"{name}+my.py_mine+gqa_group=2" / "gpu-tiny"
     assert (job.run / "figure.png").exists()
     assert {arm.name for arm in trained} == {BASELINE, f"{BASELINE}-twin", "my.py:mine", "gqa:group=2"}
-    by_seed = {}
+    seeds = {name: {arm.seed for arm in trained if arm.name == name} for name in {arm.name for arm in trained}}
+    assert seeds["my.py:mine"] == seeds["gqa:group=2"] == seeds[BASELINE]  # tuned as vanilla is, on the same seeds
     for arm in trained:
-        by_seed.setdefault(arm.name, set()).add(arm.seed)
         assert isinstance(arm.variant, Plan) == (arm.label == "my.py:mine")
         assert (arm.architecture.kv_heads < arm.architecture.n_heads) == (arm.label == "gqa:group=2")
         arm.key("cpu")
-    assert (
-        by_seed["my.py:mine"] == by_seed["gqa:group=2"] == by_seed[BASELINE]
-    )  # tuned as vanilla is, on the same seeds
     about = [check for check in verdicts.values() if "my.py:mine" in check.group]
     assert about
     assert any(check.verdict != "inconclusive" for check in about)
@@ -110,8 +107,7 @@ def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, tra
     differences = {check.verdict for check in unknown if not check.id.startswith(about_others)}
     assert differences == {"unpredicted"}  # neither a paper nor the toy says anything of it
     assert {check.claim for check in verdicts.values()} - {""} <= set(catalogue.experiment(name).claims)
-    prediction = job.run.read("prediction.json")
-    assert prediction["own"] == ["my.py:mine", "gqa:group=2"]
+    assert job.run.read("prediction.json")["own"] == ["my.py:mine", "gqa:group=2"]
 
 
 PAPER = PaperExpectation(
@@ -140,9 +136,8 @@ def test_a_paper_s_own_expectation_is_judged_under_its_own_claim(name, tmp_path,
 
 
 def test_without_a_prediction_there_is_no_verdict():
-    check = campaign.unpredicted(
-        "own/mine", "mine", "mine against vanilla at the end", Interval(-1, 0.1, 0.3), quantity="x"
-    )
+    about = "own/mine", "mine", "mine against vanilla at the end"
+    check = campaign.unpredicted(*about, Interval(-1, 0.1, 0.3), quantity="x")
     assert (check.verdict, check.claim) == ("unpredicted", "")
     assert sentence(check).startswith("mine against vanilla at the end: no prediction; measured -1 +- ")
     assert judgement(json.loads(json.dumps(check.to_json()))).verdict == undecided(check).verdict == "unpredicted"
@@ -177,9 +172,8 @@ def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monk
     assert again.folder == folder
     assert pool.metrics() == before
     (tmp_path / "plans" / "my.py").write_text(MINE.replace("0.5", "0.7"))  # the same name for another plan
-    other = prepare(
-        comparing(catalogue.experiment("text-induction"), "smoke", [mine]), "smoke", None, tmp_path / "runs"
-    )
+    changed = comparing(catalogue.experiment("text-induction"), "smoke", [mine])
+    other = prepare(changed, "smoke", None, tmp_path / "runs")
     assert other.run.path.parent == folder.parent
     assert other.run.path != folder
     assert main(["compare", "text-induction", "--out", str(tmp_path / "runs")]) == 2  # none of the experiment's own

@@ -10,7 +10,13 @@ from experiments.training import user_files
 from experiments.training.records import train_arm
 from icl.training import loop
 from tests.experiments.training.small import HERE, OTHERS, PLAN, PROMPTS, finite, with_rate
+from theory.plans.law import Law
 from theory.plans.names import resolve
+
+LAWS = (
+    *({"spike": 4}, {"decay": 4}, {"inputs": "laplace"}, {"w0": 4}, {"w0_random": 4}, {"pool": 4}),
+    *({"w0_random": 4, "w0_seed": 1}, {"pool": 4, "pool_seed": 1}),
+)
 
 
 def test_a_key_changes_with_all_that_matters(reader, monkeypatch):
@@ -24,8 +30,9 @@ def test_a_key_changes_with_all_that_matters(reader, monkeypatch):
         replace(PROMPTS, variant=PLAN),
         replace(PROMPTS, variant=resolve("resformer", PROMPTS.architecture.shape)),
         *(with_rate(PROMPTS, 0.01, **change) for change in ({"steps": 8}, {"clip": 0.5}, {"betas": (0, 0)})),
-        with_rate(PROMPTS, 0.01, precision="bf16"),
-        with_rate(PROMPTS, 0.01, compile=True),
+        *(with_rate(PROMPTS, 0.01, **change) for change in ({"precision": "bf16"}, {"compile": True})),
+        *(replace(PROMPTS, source=replace(PROMPTS.source, law=Law(**law))) for law in LAWS),
+        replace(PROMPTS, source=replace(PROMPTS.source, scored="last")),
         reader,
         replace(reader, source=replace(reader.source, digest="0" * 64)),
         replace(reader, source=replace(reader.source, held_out_windows=9)),
@@ -37,9 +44,9 @@ def test_a_key_changes_with_all_that_matters(reader, monkeypatch):
 
 
 def test_a_key_does_not_depend_on_where_things_are(reader):
-    elsewhere = replace(reader, source=replace(reader.source, folder="/elsewhere"))
-    assert elsewhere.key("cpu") == reader.key("cpu")
-    assert PROMPTS.key("cuda:1") == PROMPTS.key("cuda")
+    assert replace(reader, source=replace(reader.source, folder="/elsewhere")).key("cpu") == reader.key("cpu")
+    plain = replace(PROMPTS, source=replace(PROMPTS.source, law=Law(), scored="all"))
+    assert plain.key("cpu") == PROMPTS.key("cpu")
 
 
 def test_a_key_follows_a_plan_of_one_s_own(tmp_path):

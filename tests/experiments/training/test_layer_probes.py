@@ -1,4 +1,4 @@
-"""Families of probes on models whose layers do what is known: uniform attention, copying, an induction head."""
+"""Families of probes on models whose layers do what is known: uniform attention, copying, induction; and samples."""
 
 import json
 import math
@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.store.folders import UserError
+from experiments.training.by_layer import Average, Sample
 from experiments.training.layer_probes import FAMILIES
 from experiments.training.layers_probe import asked
 from icl.probes.recording import observed
-from icl.training.objectives import Batch
+from icl.prompts import RegressionTask
+from icl.training.objectives import Batch, PromptTask
 from tests.icl.probes.models import config_of, induction_model, model_of, tokens, uniform
 from theory.plans.architecture import Vectors
 from theory.plans.names import model as named
@@ -96,10 +99,8 @@ def test_how_many_directions_values_fill():
     """One token alone fills one; of equal eigenvalues all are filled; ResFormer's own are others than it attends to."""
     model, batches = model_of(config_of(layers=2), "resformer"), batches_of(2)
     found = measured("spectrum", model, batches)
-    single = measured("spectrum", model, batches_of(2, length=1))
-    assert single["participation"]["mean"] == pytest.approx([1, 1])
-    eigenvalues = np.array(found["eigenvalues"]["mean"])
-    assert found["sum"]["mean"] == pytest.approx(eigenvalues.sum(1))
+    assert measured("spectrum", model, batches_of(2, length=1))["participation"]["mean"] == pytest.approx([1, 1])
+    assert found["sum"]["mean"] == pytest.approx(np.array(found["eigenvalues"]["mean"]).sum(1))
     filled = np.array(found["participation"]["mean"])
     assert np.all((filled >= 1) & (filled <= 6))  # tokens
     assert found["own_participation"]["mean"][0] == found["participation"]["mean"][0]
@@ -269,3 +270,35 @@ def test_gradients_of_linear_layers_in_closed_form():
         hidden = hidden + seen @ (o @ v).T
     assert found == pytest.approx(expected, rel=EXACT)
     assert min(found) > 0.01
+
+
+# Samples of held-out data, and means over batches of any size.
+
+TWENTY = PromptTask(RegressionTask(2, 3, 0.1), 20, 10)  # of 7 tokens
+
+
+@pytest.mark.parametrize("sizes", [(7,), (3, 4), (1, 1, 5), (1, 6)])
+def test_an_average_is_that_of_all_however_they_come(sizes):
+    """Also where the mean is large beside the spread."""
+    values = 1e6 + torch.randn(7, 2, 3, generator=torch.Generator().manual_seed(0)).double()
+    found = Average()
+    for part in values.split(sizes):
+        found.add(part)
+    about = found.to_json()
+    assert np.allclose(about["mean"], values.mean(0), rtol=1e-14)
+    assert np.allclose(about["stderr"], values.std(0) / 7**0.5, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("tokens", "batch", "sizes"), [(35, 3, [3, 2]), (41, 0, [5]), (10**6, 8, [8, 2, 8, 2])])
+def test_a_sample_is_the_first_of_the_held_out_sequences(tokens, batch, sizes):
+    found = Sample(tokens, batch).batches(TWENTY, "cpu")
+    assert [len(b.inputs) for b in found] == sizes
+    whole = torch.cat([b.inputs for b in TWENTY.held_out()])
+    assert torch.equal(torch.cat([b.inputs for b in found]), whole[: sum(sizes)])
+    assert [len(b.targets) for b in found] == sizes
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 13])
+def test_a_single_sequence_is_no_sample(tokens):
+    with pytest.raises(UserError, match="two sequences or more"):
+        Sample(tokens).batches(TWENTY, "cpu")

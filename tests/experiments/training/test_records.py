@@ -51,7 +51,6 @@ def test_the_record_of_a_training_that_scores_the_last_answer(tmp_path):
     assert len(record["held_out"]["loss"]) == 1
     assert record["loss"] == record["held_out"]["loss"][0]
     assert record["arm"]["source"]["scored"] == "last"
-    assert record["key"] != PROMPTS.key("cpu")
 
 
 def test_the_record_of_a_training_under_a_law(tmp_path):
@@ -66,16 +65,6 @@ def test_the_record_of_a_training_under_a_law(tmp_path):
     assert record["arm"]["source"]["law"] == {"spike": 4.0, "inputs": "sphere", "w0": 5.0, "pool": 8}
     assert PromptSource.from_json(record["arm"]["source"]) == arm.source
     assert PromptSource.from_json(finite(plain)["arm"]["source"]) == PROMPTS.source
-
-
-def test_every_field_of_prompts_makes_another_training():
-    laws = [{"spike": 4}, {"decay": 4}, {"inputs": "laplace"}, {"w0": 4}, {"w0_random": 4}, {"pool": 4}]
-    laws += [{"w0_random": 4, "w0_seed": 1}, {"pool": 4, "pool_seed": 1}]
-    sources = [replace(PROMPTS.source, law=Law(**law)) for law in laws]
-    sources += [replace(PROMPTS.source, scored="last"), PROMPTS.source]
-    keys = [replace(PROMPTS, source=source).key("cpu") for source in sources]
-    assert len(set(keys)) == len(keys)
-    assert keys[-1] == replace(PROMPTS, source=replace(PROMPTS.source, law=Law(), scored="all")).key("cpu")
 
 
 def test_the_record_of_a_training_on_text(reader, tmp_path):

@@ -10,12 +10,7 @@ from experiments.store.desk import OutOfTime
 from experiments.store.folders import RunFolder, UserError
 from experiments.training.records import train_arm
 from icl.training import loop
-from tests.experiments.training.small import (
-    OTHERS,
-    PROMPTS,
-    out_of_time,
-    timeless,
-)
+from tests.experiments.training.small import OTHERS, PROMPTS, out_of_time, timeless
 from theory.errors import BadInput
 
 
@@ -28,8 +23,7 @@ def test_a_training_that_ran_out_of_time_ends_with_the_same_record(reader, after
         train_arm(reader, folder, "cpu", out_of_time(after), seconds_between_saves=seconds)
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "step", "st')  # a kill tears the last line
-    record = train_arm(reader, folder, "cpu")
-    assert timeless(record) == timeless(whole)
+    assert timeless(train_arm(reader, folder, "cpu")) == timeless(whole)
     assert [line["step"] for line in RunFolder(folder).metrics()] == [2, 4, 6]
     assert timeless(train_arm(reader, folder, "cpu")) == timeless(whole)
 

@@ -120,8 +120,7 @@ def test_what_is_finished_is_not_trained_again(records, monkeypatch):
 
 def test_out_of_time_what_is_finished_is_given_and_the_rest_goes_on(records, tmp_path):
     _, stacked, _ = records
-    none = stacks.train_stacked(ARMS[:4], RunFolder(tmp_path, Slot(jobs=1, deadline=0.0)), "late")
-    assert none == {}
+    assert stacks.train_stacked(ARMS[:4], RunFolder(tmp_path, Slot(jobs=1, deadline=0.0)), "late") == {}
     found = stacks.train_stacked(ARMS[:4], run(tmp_path), "resumed")
     assert {arm: r["loss"] for arm, r in found.items()} == {
         arm: pytest.approx(stacked[arm]["loss"], rel=1e-4) for arm in ARMS[:4]

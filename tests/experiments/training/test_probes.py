@@ -1,4 +1,4 @@
-"""The campaign's probe: what it says of text, by plain loops and on a model made by hand."""
+"""Probes of trainings: the campaign's, by plain loops and on a model made by hand; recall's, on known answers."""
 
 import math
 from collections import defaultdict
@@ -6,8 +6,11 @@ from collections import defaultdict
 import pytest
 import torch
 
-from experiments.training import standard_probe
+from experiments.store.folders import UserError
+from experiments.training import recall_probe, standard_probe
+from experiments.training.arms import PromptSource, RecallSource, prompt_task, recall_task
 from experiments.training.probes import STANDARD, probe
+from icl.probes.attention import induction
 from icl.training.objectives import Batch
 from tests.icl.probes.models import config_of, induction_model, model_of, tokens
 
@@ -65,8 +68,6 @@ def test_uniform_attention_gives_targets_their_share():
         for place in range(LENGTH):
             targets = sum(window[j - 1] == window[place] for j in range(1, place + 1))
             shares += [targets / (place + 1)] if targets else []
-    from icl.probes.attention import induction
-
     assert standard_probe._uniform(induction(windows)) == pytest.approx(sum(shares) / len(shares))
 
 
@@ -77,3 +78,38 @@ def test_nearness_is_of_vanilla_alone():
     assert "nearness" not in probe(STANDARD)(other, Text(), "cpu")
     assert all(math.isfinite(x) for x in found["nearness"]["first"]["current"])
     assert model.training
+
+
+SOURCE = RecallSource(pairs=3, keys=5, values=6, held_out_prompts=32)
+
+
+def answering(shift):
+    """Answers to every query: the value `shift` places after the right one."""
+    task = recall_task(SOURCE)
+    (batch,) = task.held_out()
+    scores = torch.zeros(*batch.inputs.shape)
+    scores[:, task.read, task.slot] = batch.targets.roll(shift, -1)
+    return scores
+
+
+class Fixed(torch.nn.Module):
+    def __init__(self, scores):
+        super().__init__()
+        self.scores = scores
+
+    def forward(self, _):
+        return self.scores
+
+
+@pytest.mark.parametrize("right", [0, 16, 32])
+def test_right_answers_of_recall_are_counted(right):
+    scores = answering(1)
+    scores[:right] = answering(0)[:right]
+    model = Fixed(scores)
+    assert recall_probe.probe(model, recall_task(SOURCE), "cpu") == {"right": right / 32}
+    assert model.training
+
+
+def test_other_tasks_than_recall_are_refused():
+    with pytest.raises(UserError, match="needs recall"):
+        recall_probe.probe(Fixed(None), prompt_task(PromptSource(2, 4, 0.1, held_out_prompts=16)), "cpu")

@@ -1,13 +1,16 @@
-"""The campaign's first question, on measurements of which the answer is known."""
+"""The campaign's first question and its table of rates, on measurements of which the answer is known."""
 
-from dataclasses import replace
-from itertools import pairwise
+import math
 
 import numpy as np
 import pytest
 
+from experiments.across.questions import rates
 from experiments.across.questions.induction import ARMS, EXPERIMENT, peaks_apart
-from experiments.campaign.question import CONTROL, TWIN
+from experiments.across.questions.rates import NEXT, SWEEP, TRIED_WIDER, by_width
+from experiments.campaign.question import CONTROL, TWIN, VANILLAS
+from experiments.campaign.rates import at_width
+from experiments.training.comparing import comparing
 from experiments.verdicts.checks import worst
 
 SEEDS, LINES, END = 12, 80, 10.0
@@ -43,9 +46,11 @@ def verdicts(**groups):
     return {check.id: check.verdict for check in checks}
 
 
+GAINS = {"svformer": 0.2, "skipv1": 0.12, "shared-keys": -0.05}  # as in recall
+
+
 def test_gains_as_in_recall_agree():
-    gains = {"svformer": 0.2, "skipv1": 0.12, "shared-keys": -0.05}
-    found = verdicts(one=group(gains), two=group(gains))
+    found = verdicts(one=group(GAINS), two=group(GAINS))
     assert len(found) == 2 * (2 * 4 + 2)
     assert set(found.values()) == {"agrees"}
 
@@ -62,8 +67,7 @@ def test_no_gain_decides_nothing():
 
 
 def test_an_interval_does_not_widen_as_more_groups_are_trained():
-    gains = {"svformer": 0.2, "skipv1": 0.12, "shared-keys": -0.05}
-    groups = {f"width {i}": group(gains) for i in range(4)}
+    groups = {f"width {i}": group(GAINS) for i in range(4)}
     whole = EXPERIMENT.compare(PREDICTION, {"groups": groups, "left_out": []})
     first = EXPERIMENT.compare(PREDICTION, {"groups": {"width 0": groups["width 0"]}, "left_out": list(groups)[1:]})
     widths = {check.id: check.half_width for check in whole}
@@ -73,8 +77,7 @@ def test_an_interval_does_not_widen_as_more_groups_are_trained():
 
 def test_a_third_vanilla_that_gains_takes_every_sign_back():
     """Where the control agrees too, nothing is decided."""
-    gains = {"svformer": 0.2, "skipv1": 0.12, CONTROL: 0.2}
-    found = verdicts(one=group(gains))
+    found = verdicts(one=group({"svformer": 0.2, "skipv1": 0.12, CONTROL: 0.2}))
     assert {verdict for name, verdict in found.items() if "peak" not in name} == {"inconclusive"}
 
 
@@ -87,8 +90,6 @@ def test_a_gain_that_peaks_elsewhere_than_induction(rises, verdict):
 
 
 def test_of_a_variant_of_ones_own_nothing_is_predicted():
-    from experiments.training.comparing import comparing
-
     made = comparing(EXPERIMENT, "cpu", ["svformer"])
     config = made.profiles["cpu"].config
     assert all(one.arms == ("svformer",) for one in config.groups)
@@ -120,7 +121,65 @@ def test_figure_and_claim():
     assert worst(EXPERIMENT.compare(PREDICTION, measurement)) != "fail"
 
 
-def test_lengths_double():
-    assert all(b == 2 * a for a, b in pairwise(LENGTHS.values()))
-    config = EXPERIMENT.profiles["cpu"].config
-    assert [replace(one, width=0, rate=1.0, std=0.0).until for one in config.groups] == [END] * 4
+def test_its_groups_are_trained_up_to_the_last_length():
+    assert [one.until for one in EXPERIMENT.profiles["cpu"].config.groups] == [END] * 4
+
+
+# The rate table, on losses of which the best rates are known.
+
+SHIFTS = (0.1, -0.1, 0.05, -0.05)
+
+
+def measured(best):
+    """Parabolas: by arm the best rate at the smallest width; at the next it is by the rule."""
+    groups = {}
+    for group in rates.EXPERIMENT.profiles["cpu"].config.groups:
+        rule = at_width(1.0, SWEEP.width, group.width)
+
+        def loss(name, shift, group=group, rule=rule):
+            return 3 + 0.1 * (math.log2(group.rate) - math.log2(rule * best.get(name, 8e-3)) - shift) ** 2
+
+        names = (*VANILLAS, *group.arms)
+        groups[group.name] = {
+            "seeds": len(SHIFTS),
+            "width": group.width,
+            "rates": dict.fromkeys(names, group.rate),
+            "lengths": {"10.0": 10.0},
+            "loss": {name: {"10.0": [loss(name, shift) for shift in SHIFTS]} for name in names},
+        }
+    return {"groups": groups}
+
+
+def checks(best):
+    prediction = rates.EXPERIMENT.predict(rates.EXPERIMENT.profiles["cpu"].config)
+    return {check.id: check for check in rates.EXPERIMENT.compare(prediction, measured(best))}
+
+
+def test_best_rates_and_how_far_they_are_apart():
+    found = checks({"svformer": 11e-3, "vanilla": 8e-3})
+    assert found["32/svformer"].measured == pytest.approx(math.log2(11 / 8))
+    assert found["32/twin"].measured == pytest.approx(0, abs=1e-9)
+    assert {one.verdict for one in found.values()} == {"unpredicted"}
+    names = {*VANILLAS, *rates.ARMS} - {"vanilla"}
+    assert {name for name in found if name.startswith("32/")} == {f"32/{name}" for name in names}
+    for name in TRIED_WIDER:
+        assert found[f"wider/{name}"].measured == pytest.approx(math.log2(at_width(1.0, SWEEP.width, NEXT)), abs=1e-6)
+
+
+def test_an_end_of_what_was_tried_is_named():
+    found = checks({"denseformer": 1.0})
+    assert "denseformer at 0.016, an end of what was tried" in found["32/denseformer"].statement
+
+
+def test_groups_that_are_missing_are_left_out():
+    whole = measured({})
+    name = next(name for name in whole["groups"] if name.startswith(f"width {NEXT}"))
+    some = {"groups": {other: group for other, group in whole["groups"].items() if other != name}}
+    assert len(by_width(some)[NEXT]["svformer"]) == 2
+    assert by_width({"groups": {name: whole["groups"][name]}}) == {}
+
+
+def test_its_figure_has_a_row_for_every_arm():
+    figure = rates.EXPERIMENT.draw({}, measured({}))
+    assert len(figure.axes[0].get_yticks()) == len(rates.ARMS) + len(VANILLAS)
+    assert all(axis.get_xlabel() for axis in figure.axes)
