@@ -126,14 +126,8 @@ def test_lengths_are_of_query_times_gain_where_one_softmax_has_normed_keys():
     model = model_of(config_of(2), "attnres-block:size=3")
     expected = (model.depth.query * model.depth.gain).detach().norm(dim=1)
     assert shares(model, tokens()).lengths == pytest.approx(expected.tolist())
-    others = (
-        "vanilla",
-        "denseformer",
-        "attnres-no-key-norm",
-        "attnres-sigmoid",
-        "attnres-static",
-        "attnres-heads:heads=2",
-    )
+    kinds = ("no-key-norm", "sigmoid", "static", "heads:heads=2")
+    others = ["vanilla", "denseformer", *(f"attnres-{kind}" for kind in kinds)]
     assert {shares(model_of(config_of(2), name), tokens()).lengths for name in others} == {None}
 
 
