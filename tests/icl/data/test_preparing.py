@@ -304,9 +304,8 @@ def test_a_vocab_that_no_tokenizer_has_is_refused_at_once(corpus, tmp_path, voca
 def test_bytes_of_another_encoding_are_named_not_replaced(tmp_path):
     for number in range(30):
         (tmp_path / f"{number:02}.txt").write_bytes(f"{number} caf\xe9".encode("latin-1"))
-    with pytest.raises(
-        BadInput, match=r"00\.txt is not utf-8: byte 0xe9 at 5; give its encoding, as in --encoding latin-1"
-    ):
+    says = r"00\.txt is not utf-8: byte 0xe9 at 5; give its encoding, as in --encoding latin-1"
+    with pytest.raises(BadInput, match=says):
         prepare(str(tmp_path), tmp_path.parent / "data", **SMALL)
     data = open_data_of(tmp_path, tmp_path.parent / "latin", encoding="latin-1")
     assert sorted(split_texts(data, "train") + split_texts(data, "held_out")) == sorted(f"{n} café" for n in range(30))
