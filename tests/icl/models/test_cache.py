@@ -11,16 +11,15 @@ from icl.models.cache import Cache, columns, read, step
 from icl.models.decoder import Decoder
 from icl.models.latent import LatentAttention
 from icl.testing import check_identity, plans
+from tests.icl.models.small import ARCHITECTURES, OPTIONS, models, some_input
+from tests.icl.models.test_any_plan import architecture
 from theory.errors import BadInput
 from theory.plans.accounting import cache as cached_numbers
-from theory.plans.architecture import Architecture, Latent, Patches, Tokens, misfits
+from theory.plans.architecture import Architecture, Latent, Patches, misfits
 from theory.plans.mix import NOTHING
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, plan, v
 from theory.plans.variants import VARIANTS
-
-from .test_any_plan import architecture
-from .test_decoder import ARCHITECTURES, OPTIONS, models, some_input
 
 CAUSAL = {kind: config for kind, config in ARCHITECTURES.items() if config.mask == "causal"}
 
@@ -40,8 +39,7 @@ def in_chunks(model: Decoder, inputs, sizes, room: int, real=None):
 
 @pytest.mark.parametrize(("config", "chosen"), list(models(CAUSAL)))
 def test_named_variants_decode_from_as_many_bytes_as_accounted_for(config, chosen):
-    model, inputs = decoder(config, chosen), some_input(config, 2, 7).double()
-    inputs = inputs.long() if isinstance(config.stem, Tokens) else inputs
+    model, inputs = decoder(config, chosen), some_input(config, 2, 7, torch.float64)
     found, cache = in_chunks(model, inputs, (3, 1, 2, 1), 7)
     check_identity(found, model(inputs), terms=100)
     assert cache.bytes == 8 * 2 * min(7, 2 * config.window or 7) * cached_numbers(config, chosen).total

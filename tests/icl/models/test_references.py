@@ -88,17 +88,13 @@ def test_options(name, options, needs):
     hold(name, options, **needs)
 
 
-@settings(max_examples=12)
-@given(cases(stems=("tokens", "tied", "vectors", "patches")))
-def test_families(case):
+def test_families():
     """Tied and untied, biased, every norm, position and feed-forward, grouped queries, patches without a mask."""
-    agree(case, VARIANTS["vanilla"].make(case.made.shape), REFERENCES["vanilla"]())
+    hold("vanilla", {}, examples=12, stems=("tokens", "tied", "vectors", "patches"))
 
 
-@settings(max_examples=10)
-@given(cases(d_ff=0, norm="none", most_layers=2, stems=("vectors",)))
-def test_attention_alone(case):
-    agree(case, VARIANTS["vanilla"].make(case.made.shape), REFERENCES["vanilla"]())
+def test_attention_alone():
+    hold("vanilla", {}, examples=10, d_ff=0, norm="none", most_layers=2, stems=("vectors",))
 
 
 @settings(max_examples=10)
@@ -110,12 +106,7 @@ def test_chain(case):
 
 @pytest.mark.parametrize("name", ["skipv1", "resformer", "dva-attention", "dva-initial-attention", "cross-layer"])
 def test_grouped_queries(name):
-    @settings(max_examples=4)
-    @given(cases(**NEEDS.get(name, {}), **DEEP, n_kv_heads=2, n_heads=6))
-    def held(case):
-        agree(case, VARIANTS[name].make(case.made.shape), REFERENCES[name]())
-
-    held()
+    hold(name, {}, **NEEDS.get(name, {}), **DEEP, n_kv_heads=2, n_heads=6)
 
 
 @pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in LATENTS), *LATENT_OPTIONS], ids=label)

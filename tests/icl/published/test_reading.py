@@ -109,11 +109,10 @@ def test_skipv1former_keeps_the_values_of_a_layer_s_own_heads_which_stand_first(
 
         return logits(CONFIG, weights, inputs, mixed=mixed, beside=lambda own, first: 0 * first)
 
-    found = model(inputs)
-    agree(found, expected(own_first=True), CONFIG)
+    agree(model(inputs), expected(own_first=True), CONFIG)
     other = expected(own_first=False)
     with pytest.raises(AssertionError):
-        agree(found, other, CONFIG)
+        agree(model(inputs), other, CONFIG)
 
 
 def test_mistral_is_llama_with_a_window(tmp_path):
@@ -153,8 +152,7 @@ def test_a_window_as_long_as_the_context_stays_when_that_is_lengthened(tmp_path)
     ],
 )
 def test_windows_of_all_layers_and_of_none(says, context, window, tmp_path):
-    config = CONFIG | {"model_type": "qwen2"} | says
-    assert _sizes(write(tmp_path, config, {})) == (context, window)
+    assert _sizes(write(tmp_path, CONFIG | {"model_type": "qwen2"} | says, {})) == (context, window)
 
 
 @pytest.mark.parametrize(
