@@ -24,6 +24,7 @@ from icl.training.parallel.agreeing import OfAnother
 from icl.training.parallel.joining import joined
 from icl.training.parallel.launch import launched
 from icl.training.parallel.ranks import Ranks
+from tests.crashes import flip
 from tests.icl.training.parallel.cases import CASES, RESUMED, Poisoned, report
 from tests.icl.training.small import ALWAYS, AT_THE_END
 
@@ -172,9 +173,7 @@ def damaged(processes, folder):
             shutil.copytree(folder / "killed", place)
             for checkpoint in sorted(place.glob("checkpoint-*"))[-1 if damage == "newest" else 0 :]:
                 (file,) = checkpoint.glob("shard-00002-*")
-                content = bytearray(file.read_bytes())
-                content[-1] ^= 1
-                file.write_bytes(content)
+                flip(file, 1)
         processes.first(lambda: None)
         said = []
         _, running = steps(processes, place, warn=said.append)
