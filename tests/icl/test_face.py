@@ -1,4 +1,4 @@
-"""`import icl`: the names that it offers; decoders by name, and trained ones from their folder."""
+"""`import icl`: decoders by name, and trained ones from their folder."""
 
 import json
 from dataclasses import asdict, replace
@@ -11,7 +11,7 @@ import theory
 from icl.files import sealed
 from icl.models import saved
 from tests.crashes import flip
-from tests.faces import check_face, imported_by
+from tests.faces import imported_by
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Latent, Patches, Tokens, Vectors
 from theory.plans.names import resolve
@@ -47,10 +47,6 @@ def write(folder, model, variant):
     (folder / "config.json").write_text(json.dumps({"architecture": asdict(model.config), "variant": variant}))
     (folder / "model.safetensors").write_bytes(saved.weights(model))
     return folder
-
-
-def test_face():
-    check_face("icl")
 
 
 def test_build_by_name_by_sizes_and_by_plan():

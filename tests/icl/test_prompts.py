@@ -141,6 +141,12 @@ def test_contexts_have_the_second_moments_of_theory(inputs):
         assert_means(found, float(np.trace(exact_moments(task, covariance=np.eye(2)).sandwich(m.numpy()))))
 
 
+def test_plain_labels_and_inputs_of_a_context_vary_together_as_theory_says():
+    task = RegressionTask(2, 5, 0.5)
+    s_yx = drawn(task, 200_000).second_moment()[:, 2:, :2]
+    assert_means(s_yx.square(), task.n * (task.n + task.d + 1 + task.sigma**2))
+
+
 @pytest.mark.parametrize("inputs", INPUTS)
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_inputs_have_the_moments_of_their_law(inputs, d):

@@ -103,12 +103,6 @@ def test_of_many_files_that_are_left_out_the_first_are_named(tmp_path):
         prepare(str(tmp_path), tmp_path.parent / "data")
 
 
-def test_one_file_that_is_binary_is_refused(tmp_path):
-    (tmp_path / "x").write_bytes(b"\0")
-    with pytest.raises(BadInput, match="no text"):
-        texts_of(tmp_path / "x")
-
-
 @pytest.mark.parametrize("source", ["", "  ", "/no/such/place", "hf:", "hf:a:b:c:d"])
 def test_sources_that_make_no_sense(source):
     with pytest.raises(BadInput):

@@ -29,7 +29,6 @@ from tests.icl.models.reference_variants import REFERENCES
 from tests.icl.models.references import decode
 from tests.icl.models.test_references import NEEDS
 from theory.plans.architecture import Architecture, Vectors
-from theory.plans.plan import Chain, plan
 from theory.plans.variants import VARIANTS
 
 TINY = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=3, context=4, stem=Vectors(3))
@@ -267,11 +266,3 @@ def test_revised_dynamic_values_without_gates_are_vanilla(case, silent):
 def test_revised_dynamic_values_with_gates_are_not(case):
     with pytest.raises(AssertionError, match="differ by"):
         check_is_vanilla_without(case, "none")
-
-
-@settings(max_examples=5)
-@given(cases(most_layers=3))
-def test_a_chain_is_no_residual_network(case):
-    model, chain = model_of(case, "vanilla"), generic(case.made, plan(case.made.shape, depth=Chain()), case.seed)
-    inputs = inputs_of(case)
-    assert not torch.allclose(model(inputs), chain(inputs))

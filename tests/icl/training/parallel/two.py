@@ -35,6 +35,14 @@ def left(processes, model, path):
         save_file({name: p.detach() for name, p in whole.named_parameters()}, path)
 
 
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def with_recipe(name, **changes):
+    return replace(CASES[name], recipe=replace(CASES[name].recipe, **changes))
+
+
 def trained(processes, folder):
     found = {}
     for name, case in CASES.items():
@@ -51,16 +59,14 @@ def recomputed(processes, _):
 
 
 def compiled(processes, _):
-    case = CASES["float32"]
-    case = replace(case, recipe=replace(case.recipe, compile=True))
+    case = with_recipe("float32", compile=True)
     eager = lambda forward, **_: forward  # noqa: E731 - the code that a compiler makes is not what is asked
     with patch.object(torch, "compile", eager):
         return case.run(case.model(), processes=processes)
 
 
 def really_compiled(processes, _):
-    case = CASES["float32"]
-    case = replace(case, recipe=replace(case.recipe, compile=True, steps=4, log_every=4))
+    case = with_recipe("float32", compile=True, steps=4, log_every=4)
     return case.run(case.model(), processes=processes)
 
 
@@ -101,7 +107,7 @@ def killed(processes, folder):
     model, running = steps(processes, place, seconds_between_saves=AT_THE_END)
     again = [report(x) for x in running]
     left(processes, model, folder / "killed.safetensors")
-    return {"before": seen, "after": again, "there": sorted(path.name for path in place.iterdir())}
+    return {"before": seen, "after": again, "there": names(place)}
 
 
 def of_one(processes, folder):
@@ -121,21 +127,21 @@ def stopped(processes, folder):
             seen.append(report(running.send(processes.rank == 0)))
     except StopIteration:
         pass
-    return {"reports": len(seen), "there": sorted(path.name for path in (folder / "stopped").iterdir())}
+    return {"reports": len(seen), "there": names(folder / "stopped")}
 
 
 def diverged(processes, folder):
-    case = CASES["prompts"]
-    recipe = replace(case.recipe, steps=8)
-    task, model = Poisoned(RegressionTask(2, 3, 0.1), 64, 32), replace(case, double=False).model()
-    running = train(model, task, recipe, 3, folder=folder / "diverged", seconds_between_saves=0, processes=processes)
+    case, task = replace(with_recipe("prompts", steps=8), double=False), Poisoned(RegressionTask(2, 3, 0.1), 64, 32)
+    running = train(
+        case.model(), task, case.recipe, 3, folder=folder / "diverged", seconds_between_saves=0, processes=processes
+    )
     seen = [report(next(running))]
     try:
         next(running)
     except Diverged as error:
         seen.append(str(error))
     processes.close()
-    return {"seen": seen, "there": sorted(path.name for path in (folder / "diverged").iterdir())}
+    return {"seen": seen, "there": names(folder / "diverged")}
 
 
 @contextmanager
@@ -161,7 +167,7 @@ def meanwhile(processes, folder):
         took = time.perf_counter() - began
         running.close()
         processes.close()
-    return {"took": took, "there": sorted(path.name for path in (folder / "slow").iterdir())}
+    return {"took": took, "there": names(folder / "slow")}
 
 
 def damaged(processes, folder):
