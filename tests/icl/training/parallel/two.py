@@ -131,17 +131,16 @@ def stopped(processes, folder):
 
 
 def diverged(processes, folder):
-    case, task = replace(with_recipe("prompts", steps=8), double=False), Poisoned(RegressionTask(2, 3, 0.1), 64, 32)
-    running = train(
-        case.model(), task, case.recipe, 3, folder=folder / "diverged", seconds_between_saves=0, processes=processes
-    )
+    case, place = replace(with_recipe("prompts", steps=8), double=False), folder / "diverged"
+    task, options = Poisoned(RegressionTask(2, 3, 0.1), 64, 32), {"processes": processes, "folder": place}
+    running = train(case.model(), task, case.recipe, 3, seconds_between_saves=0, **options)
     seen = [report(next(running))]
     try:
         next(running)
     except Diverged as error:
         seen.append(str(error))
     processes.close()
-    return {"seen": seen, "there": names(folder / "diverged")}
+    return {"seen": seen, "there": names(place)}
 
 
 @contextmanager
