@@ -38,10 +38,7 @@ def test_the_tokenizer_sees_training_documents_only_and_no_more_than_the_sample(
 def test_equal_requests_give_equal_data(corpus, tmp_path, monkeypatch):
     first = prepare(str(corpus), tmp_path / "one", **SMALL)
     monkeypatch.setattr(tokenising, "BATCH_CHARACTERS", 1)
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    for path in corpus.iterdir():
-        (moved / path.name).write_bytes(path.read_bytes())
+    moved = shutil.copytree(corpus, tmp_path / "elsewhere")
     second = prepare(str(moved), tmp_path / "two", **SMALL)
     assert first.digest == second.digest
     assert first.name == f"{corpus.name}-{first.tokenizer.name}-{first.digest[:8]}"
@@ -141,9 +138,13 @@ def interrupted(corpus, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         prepare(str(text), tmp_path / "cut", on_progress=stopped(KeyboardInterrupt, 700), **SMALL)
     assert (tmp_path / "cut.part").is_dir()
+    return text, tokenised_from_now_on(monkeypatch)
+
+
+def tokenised_from_now_on(monkeypatch):
     encode, again = BytePairs.encode, []
     monkeypatch.setattr(BytePairs, "encode", lambda self, texts: again.extend(texts) or encode(self, texts))
-    return text, again
+    return again
 
 
 def test_an_interrupted_run_goes_on(corpus, tmp_path, interrupted):
@@ -180,7 +181,7 @@ def test_what_is_not_as_it_was_is_begun_again(change, tmp_path, interrupted):
 
 def test_a_hub_s_dataset_goes_on_in_its_order(tmp_path, monkeypatch):
     """Its rows are streamed again from the first on, and only those that are new are tokenised."""
-    rows, streamed, tokenised = [{"text": f"row {i} of many, and more"} for i in range(60)], [], []
+    rows, streamed = [{"text": f"row {i} of many, and more"} for i in range(60)], []
     stream = lambda *_, **__: (streamed.append(i) or row for i, row in enumerate(rows))  # noqa: E731
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=stream))
     monkeypatch.setattr(tokenising, "BATCH_CHARACTERS", 100)
@@ -188,8 +189,7 @@ def test_a_hub_s_dataset_goes_on_in_its_order(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         prepare("hf:me/set", tmp_path / "cut", on_progress=stopped(KeyboardInterrupt, 100), **SMALL)
     streamed.clear()
-    encode = BytePairs.encode
-    monkeypatch.setattr(BytePairs, "encode", lambda self, texts: tokenised.extend(texts) or encode(self, texts))
+    tokenised = tokenised_from_now_on(monkeypatch)
     found = prepare("hf:me/set", tmp_path / "cut", **SMALL)
     assert streamed == list(range(60))
     assert 0 < len(tokenised) < 60

@@ -165,10 +165,8 @@ def test_leaves_the_model_as_it_was():
     before = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     with torch.no_grad():
         magnitudes(model, tokens(), square)
-    assert all(
-        torch.equal(a, p.grad)
-        for a, p in zip(before, (p for p in model.parameters() if p.grad is not None), strict=True)
-    )
+    after = [p.grad for p in model.parameters() if p.grad is not None]
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     modules = list(model.modules())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in modules)
     with pytest.raises(ZeroDivisionError):

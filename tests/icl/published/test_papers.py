@@ -142,9 +142,8 @@ def test_pairs_that_are_not_neighbours_are_other_models(kind, tmp_path):
         check_identity(model(TOKENS)[0], logits(kind, weights | {name: other}, TOKENS[0]), terms=1000)
 
 
-@pytest.mark.parametrize("held", [Held(("a.query.weight", "a.key.weight", "b.value.weight"), neighbours=4)])
-def test_what_is_taken_apart_is_joined_again(held):
-    whole = torch.randn(20, 3)
+def test_what_is_taken_apart_is_joined_again():
+    held, whole = Held(("a.query.weight", "a.key.weight", "b.value.weight"), neighbours=4), torch.randn(20, 3)
     sizes = dict(zip(held.parameters, (8, 8, 4), strict=True))
     parts = taken(held, whole, sizes)
     assert torch.equal(joined(held, parts), whole)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from icl.checkpoint import Checkpoints
 from icl.training.loop import train
 from icl.training.processes import Alone
-from tests.icl.training.parallel.cases import CASES, RESUMED, report
+from tests.icl.training.parallel.two import CASES, RESUMED, report
 from tests.icl.training.small import ALWAYS, assert_same_bits, weights_of
 
 ROOT = Path(__file__).parents[4]
