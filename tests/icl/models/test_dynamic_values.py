@@ -2,6 +2,7 @@
 
 In half precision, on each way that dynamic heads are worked out, against the same in float64."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -78,6 +79,7 @@ def test_the_other_form_is_told_apart(form, other):
 
 SIZES = [(3, 1, 37, 5), (1, 1, 5, 768)]  # heads, key/value heads, tokens, width; the second as in the paper's model
 WAYS = [(form, how) for form in ("revised", "initial") for how in ("at once", "blocks", "kernel")][:-1]
+ONE_LAYER = Architecture(d_model=1, n_layers=1, n_heads=1, d_ff=4, context=1, stem=Vectors(3), positions="none")
 BLOCK = 3
 ROUNDINGS = 48  # of a number's way through the computation, at most
 
@@ -107,16 +109,7 @@ def way(form, how, heads, kv_heads, tokens, width):
             return revised(attended, value, query_gate, key_gate)
 
         return split
-    sizes = Architecture(
-        d_model=heads * width,
-        n_layers=1,
-        n_heads=heads,
-        n_kv_heads=kv_heads,
-        d_ff=4,
-        context=tokens,
-        stem=Vectors(3),
-        positions="none",
-    )
+    sizes = replace(ONE_LAYER, d_model=heads * width, n_heads=heads, n_kv_heads=kv_heads, context=tokens)
     core = Core(sizes, resolve("dva-attention" if form == "revised" else "dva-initial-attention", sizes.shape))
     return lambda query, key, value, *gates: core(query, (key,), (value,), frame, gates)
 

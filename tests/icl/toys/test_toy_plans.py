@@ -166,21 +166,15 @@ def test_toys_of_any_depth_and_norm():
 # --- the end-to-end toy ---------------------------------------------------------------------------------------------
 
 
+END_TO_END = Architecture(
+    d_model=1, n_layers=2, n_heads=HEADS, d_ff=0, context=1, stem=Vectors(1), head_dim=1, norm="none", positions="bias"
+)
+
+
 def decoder(task, width, mask, variant="vanilla"):
     """Tokens read into `width`, two layers of two heads as wide, no residual stream, all weights zero."""
-    config = Architecture(
-        d_model=width,
-        n_layers=2,
-        n_heads=HEADS,
-        d_ff=0,
-        context=2 * task.n + 1,
-        stem=Vectors(task.d),
-        head_dim=width,
-        norm="none",
-        positions="bias",
-        mask=mask,
-        score="linear",
-    )
+    sizes = {"d_model": width, "head_dim": width, "context": 2 * task.n + 1, "stem": Vectors(task.d)}
+    config = replace(END_TO_END, **sizes, mask=mask, score="linear")
     model = Decoder(config, replace(resolve(variant, config.shape), depth=Chain())).double()
     with torch.no_grad():
         for parameter in model.parameters():
