@@ -45,12 +45,8 @@ def models(architectures: dict[str, Architecture] = ARCHITECTURES):
 
 def fitting(kinds, names):
     """The (kind, name) of those variants that have a meaning on an architecture."""
-    return [
-        (kind, name)
-        for kind in kinds
-        for name in names
-        if not misfits(ARCHITECTURES[kind], resolve(name, ARCHITECTURES[kind].shape))
-    ]
+    every = ((kind, name, ARCHITECTURES[kind]) for kind in kinds for name in names)
+    return [(kind, name) for kind, name, config in every if not misfits(config, resolve(name, config.shape))]
 
 
 def some_input(config: Architecture, batch: int = 2, length: int = 5, dtype: torch.dtype = torch.float32):

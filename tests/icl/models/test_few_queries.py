@@ -146,8 +146,7 @@ def test_what_is_kept_grows_with_tokens_and_not_with_pairs(dynamic):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("kv_heads", [1, 2])
 @pytest.mark.parametrize(
-    ("width", "value_width", "dropout"),
-    [(768, 768, 0.0), (768, 1536, 0.0), (64, 64, 0.0), (64, 64, 0.1), (6, 12, 0.0)],
+    ("width", "value_width", "dropout"), [(768, 768, 0.0), (768, 1536, 0.0), (64, 64, 0.0), (64, 64, 0.1), (6, 12, 0.0)]
 )
 def test_which_attention_has_a_kernel_on_a_cpu(width, value_width, dropout, kv_heads, masked):
     """As PyTorch has it, at the widths of Dynamic Value Attention's models too."""

@@ -200,12 +200,7 @@ def test_a_wrong_formula_is_rejected(name):
 
 DEPTH_OPTIONS = [("denseformer", {}), ("attnres", {}), *(("attnres-block", {"size": size}) for size in (2, 3))]
 HEADS = [name for name in VARIANTS if REFERENCES[name]().depth is residual and not name.startswith("dva")]
-KINDS = {
-    "heads": {},
-    "latent": {"latent": True},
-    "linear": {"score": "linear"},
-    "patches": {"stems": ("patches",)},
-}
+KINDS = {"heads": {}, "latent": {"latent": True}, "linear": {"score": "linear"}, "patches": {"stems": ("patches",)}}
 PRODUCT = [
     (name, depth, options, kind)
     for name in HEADS

@@ -31,9 +31,7 @@ MODEL = model_of()
 def alone(model, context, continuation):
     """Token by token."""
     total, greedy, text = 0.0, True, list(context)
-    room = model.config.context
-    whole = [*context, *continuation]
-    first = max(0, len(whole) - 1 - room)
+    first = max(0, len(context) + len(continuation) - 1 - model.config.context)
     for token in continuation:
         with torch.no_grad():
             scores = model(torch.tensor([text[first:]]))[0, -1].float().log_softmax(-1)

@@ -92,8 +92,7 @@ def test_the_decoder_is_the_reduced_toy(name, task, data):
 
 def size(model, prompts):
     """The product of the norms along the longest path: the largest intermediate there can be."""
-    weights = [float(p.detach().norm()) for p in model.parameters()]
-    largest = max(1.0, *weights)
+    largest = max(1.0, *(float(p.detach().norm()) for p in model.parameters()))
     return largest**6 * float(prompts.second_moment().norm()) * float(prompts.query.norm())
 
 

@@ -95,6 +95,8 @@ def test_what_no_task_can_be_is_refused():
         text(held_out_windows=0)
     with pytest.raises(BadInput, match="there are only 5"):
         text(5)
+    with pytest.raises(BadInput, match="all or last, got 'first'"):
+        PromptTask(TASK, 64, 32, "first")
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +177,3 @@ def test_a_training_that_scores_the_last_answer_is_another_one():
         trained.append(evaluate(model, last, SHORT).loss)
         assert logged.held_out.loss[-1:] == trained[-1]
     assert trained[0] != trained[1]
-
-
-def test_answers_are_scored_all_or_last():
-    with pytest.raises(BadInput, match="all or last, got 'first'"):
-        PromptTask(TASK, 64, 32, "first")
