@@ -236,8 +236,7 @@ def test_a_prompt_takes_any_task_of_the_pool_alike():
 
 
 def test_a_pool_is_drawn_around_w0():
-    law = Law(w0=2, w0_random=1, pool=4000)
-    task = RegressionTask(2, 2, 0.5, law)
+    task = RegressionTask(2, 2, 0.5, Law(w0=2, w0_random=1, pool=4000))
     centred = task.pool - task.w0
     assert_means(centred, 0)
     assert_means(centred.square(), 1)

@@ -39,6 +39,17 @@ def exported(ours, place, patch, **options):
     return transformers.AutoModelForCausalLM.from_pretrained(place / "theirs", **options).eval()
 
 
+@pytest.fixture(scope="module")
+def patch():
+    with pytest.MonkeyPatch.context() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def skip(patch, tmp_path_factory):
+    return exported(decoder(OURS["llama"], "skipv1"), tmp_path_factory.mktemp("skip"), patch)
+
+
 @pytest.mark.parametrize("name", ["skipv1", "resformer-learned", "attnres", "denseformer", "mine", "dva"])
 def test_any_plan_answers_there_as_here(name, monkeypatch, tmp_path):
     config = OURS["llama"] if name != "dva" else replace(OURS["llama"], n_kv_heads=0)
@@ -58,30 +69,25 @@ def test_any_plan_answers_there_as_here(name, monkeypatch, tmp_path):
     assert architecture(tmp_path / "theirs") == config
 
 
-def test_padded_texts_are_answered_each_as_by_itself(monkeypatch, tmp_path):
+def test_padded_texts_are_answered_each_as_by_itself(skip):
     ours = decoder(OURS["llama"], "skipv1")
-    theirs = exported(ours, tmp_path, monkeypatch)
     real = torch.ones(2, 20, dtype=torch.long)
     real[0, :6] = 0
     with torch.no_grad():
-        found = theirs(tokens(), attention_mask=real).logits
+        found = skip(tokens(), attention_mask=real).logits
         assert difference(found[0, 6:], ours(tokens()[:1, 6:])[0]) < 1e-5
         assert difference(found[1], ours(tokens())[1]) < 1e-5
 
 
-def test_texts_are_those_that_are_generated_here(monkeypatch, tmp_path):
+def test_texts_are_those_that_are_generated_here(skip):
     """Without a cache there, with one here."""
-    ours = decoder(OURS["llama"], "skipv1")
-    theirs = exported(ours, tmp_path, monkeypatch)
-    there = theirs.generate(tokens(1, 5), max_new_tokens=8, do_sample=False, pad_token_id=0)[0, 5:].tolist()
-    here = generate(ours, tokens(1, 5).tolist(), 8, sampling=Sampling(temperature=0.0))
+    there = skip.generate(tokens(1, 5), max_new_tokens=8, do_sample=False, pad_token_id=0)[0, 5:].tolist()
+    here = generate(decoder(OURS["llama"], "skipv1"), tokens(1, 5).tolist(), 8, sampling=Sampling(temperature=0.0))
     assert there == [picked[0] for picked in here]
 
 
-def test_from_a_config_it_starts_as_a_decoder_does(monkeypatch, tmp_path):
-    ours = Decoder(OURS["llama"], resolve("skipv1", OURS["llama"].shape))
-    theirs = exported(ours, tmp_path, monkeypatch)
-    new = type(theirs)(theirs.config)
+def test_from_a_config_it_starts_as_a_decoder_does(skip):
+    ours, new = Decoder(OURS["llama"], resolve("skipv1", OURS["llama"].shape)), type(skip)(skip.config)
     assert all(torch.equal(p, dict(new.decoder.named_parameters())[n]) for n, p in ours.named_parameters())
 
 
@@ -132,12 +138,6 @@ LABELS = tokens().clone()
 LABELS[:, :5] = -100
 
 
-@pytest.fixture(scope="module")
-def patch():
-    with pytest.MonkeyPatch.context() as one:
-        yield one
-
-
 @pytest.fixture(scope="module", params=[0, 4], ids=["llama", "mistral"])
 def both(request, patch, tmp_path_factory):
     """The same vanilla model as transformers' own code runs it and as the wrapper does."""
@@ -146,11 +146,6 @@ def both(request, patch, tmp_path_factory):
     writing.save(ours, folder / "llama")
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder / "llama", dtype=torch.float32).eval()
     return theirs, exported(ours, folder, patch)
-
-
-@pytest.fixture(scope="module")
-def skip(patch, tmp_path_factory):
-    return exported(decoder(OURS["llama"], "skipv1"), tmp_path_factory.mktemp("skip"), patch)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from theory.plans.names import resolve
 transformers = pytest.importorskip("transformers")
 
 VOCAB, CONTEXT = 13, 24
-ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}
 STRETCHED = {
     "rope_type": "llama3",
     "rope_theta": 500.0,
@@ -39,7 +38,7 @@ LLAMA = {
     "max_position_embeddings": CONTEXT,
     "rms_norm_eps": 1e-3,  # large enough to be missed
     "initializer_range": 0.3,
-    **ROPE,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 50.0},
 }
 GPT2 = {
     "n_embd": 12,

@@ -109,9 +109,8 @@ def test_every_toy_predicts_and_learns_as_loops_over_tokens_do(task, step):
         for name, theirs in expected.items():
             place = (*((slice(None),) * (theirs.dim() - 2)), s, m, *map(slice, theirs.shape[-2:]))
             allowed = toys.get_buffer(f"mask_{name}")[place]
-            check_identity(
-                gradients[name][place], theirs * allowed, terms=terms, scale=float((sizes[name] * allowed).norm())
-            )
+            scale = float((sizes[name] * allowed).norm())
+            check_identity(gradients[name][place], theirs * allowed, terms=terms, scale=scale)
 
 
 @pytest.mark.parametrize("heads", [MHA[:1], (*MIXED, *MHA, Head(0.0, 1.0))])
@@ -173,8 +172,7 @@ def test_the_theorem_s_weights_predict_what_the_assumed_copy_toy_predicts(toy, d
 def test_the_mask_as_printed_hides_the_query_from_its_own_token():
     """Without a context there is nothing: A x_{n+1} cannot be in the last token.  With the other mask it can."""
     task = RegressionTask(2, 3, 0.0)
-    specs = [EndToEndSpec(task, MHA, 3, 0, scores=scores) for scores in ("printed", "both", "positions")]
-    toys = built(specs)
+    toys = built([EndToEndSpec(task, MHA, 3, 0, scores=scores) for scores in ("printed", "both", "positions")])
     tokens = torch.zeros(1, 1, 2, 7, dtype=torch.float64)
     tokens[..., -1] = 1
     last = toys.first_layer(tokens)[1][0, 0]
@@ -276,8 +274,7 @@ def test_shares_of_copying_are_those_of_the_weights():
     mixed = copying_layer(task, 3, rank, beta)
     turn = torch.linalg.qr(Generator(3).normal((10, 10), torch.float64)).Q
     mixed["bias"][:, :, :-1] = mixed["bias"][:, :, :-1] @ turn
-    specs = [EndToEndSpec(task, MHA, 3, 0, scores="positions") for _ in range(3)]
-    toys = EndToEndToys(specs, dtype=torch.float64)
+    toys = EndToEndToys([EndToEndSpec(task, MHA, 3, 0, scores="positions")] * 3, dtype=torch.float64)
     toys.load(0, copying_layer(task, 3, rank, beta))
     toys.load(1, mixed)
     shares = copying(toys, 4096)
