@@ -229,7 +229,6 @@ def check_is_residual(case, name, options, query=0.0):
 @pytest.mark.parametrize(("name", "options"), DEPTHS)
 def test_zero_depth_queries_make_the_residual_network(name, options):
     """The weights are then equal, and every read is followed by a norm, which removes their common factor."""
-
     drawn(name, examples=4, norm_eps=0.0, d_model=4)(lambda case: check_is_residual(case, name, options))()
 
 
