@@ -52,12 +52,11 @@ def write(folder, model, variant):
 def test_build_by_name_by_sizes_and_by_plan():
     named = icl.build("llama-2m", "skipv1:ratio=0.5+attnres-block", seed=3)
     config = named.config
-    others = (
+    for other in (
         icl.build(config, "skipv1+attnres-block", seed=3),
         icl.build(config, resolve("skipv1+attnres-block", config.shape), seed=3),
         icl.Decoder(config, resolve("skipv1+attnres-block", config.shape), seed=3),
-    )
-    for other in others:
+    ):
         assert all(map(torch.equal, named.parameters(), other.parameters()))
     assert icl.build(SMALL).plan == resolve("vanilla", SMALL.shape)
     assert icl.build("dva-b", device="meta").plan == resolve("dva", Shape(12, 1))

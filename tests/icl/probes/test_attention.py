@@ -24,7 +24,6 @@ from icl.probes.cross_layer import CURRENT, EVEN, IDENTITY, OTHER_TEXT, SOURCES,
 from icl.probes.recording import observed
 from tests.icl.probes.models import CONTEXT, config_of, induction_model, model_of, tokens, uniform
 from theory.errors import BadInput
-from theory.plans.architecture import Architecture
 from theory.plans.names import model as named
 from theory.plans.variants import VARIANTS
 from theory.resformer import measures
@@ -173,9 +172,8 @@ def test_heads_of_different_kinds_are_told_apart():
     """One head looks at itself, one at its predecessor: alike in the first query alone, 1 / l."""
     context = 6
     model = induction_model(7, context, 2000.0)
-    config = model.config
-    both = Architecture(**{**vars(config), "n_heads": 2})
-    pair = Decoder(both, named(both)[1]).double().eval()
+    config = replace(model.config, n_heads=2)
+    pair = Decoder(config, named(config)[1]).double().eval()
     with torch.no_grad():
         for parameter in pair.parameters():
             parameter.zero_()
