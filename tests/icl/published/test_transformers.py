@@ -13,14 +13,14 @@ from icl.published import own, papers
 from icl.published.kinds import as_published
 from icl.published.reading import load
 from icl.published.writing import is_plain, save
-from tests.icl.published.llama import moved
+from tests.icl.published.llama import CONFIG, moved
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Stretched, Tokens, Vectors
 from theory.plans.names import resolve
 
 transformers = pytest.importorskip("transformers")
 
-VOCAB, CONTEXT = 13, 24
+VOCAB, CONTEXT = CONFIG["vocab_size"], CONFIG["max_position_embeddings"]
 STRETCHED = {
     "rope_type": "llama3",
     "rope_theta": 500.0,
@@ -29,14 +29,9 @@ STRETCHED = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 12,
 }
+SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 LLAMA = {
-    "hidden_size": 16,
-    "intermediate_size": 11,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "vocab_size": VOCAB,
-    "max_position_embeddings": CONTEXT,
-    "rms_norm_eps": 1e-3,  # large enough to be missed
+    **{name: CONFIG[name] for name in (*SIZES, "max_position_embeddings", "rms_norm_eps")},
     "initializer_range": 0.3,
     "rope_parameters": {"rope_type": "default", "rope_theta": 50.0},
 }
