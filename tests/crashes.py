@@ -1,4 +1,6 @@
-"""A process that is gone at every step of what it writes, one after the other: not at random, and nothing cleans up."""
+"""A process that is gone at every step of what it writes, one after the other: not at random, and nothing cleans up.
+
+And a bit of what was written that is another."""
 
 import os
 import sys
@@ -23,6 +25,13 @@ def crashes(action: Callable[[Path], None], place: Path) -> Iterator[Path]:
             assert n > 0, "it takes no step at all"
             return
         yield folder
+
+
+def flip(path: Path, place: float = 0.5) -> None:
+    """Flip a bit of the byte that stands at this share of a file; at 1 that is the last one."""
+    content = bytearray(path.read_bytes())
+    content[min(int(place * len(content)), len(content) - 1)] ^= 1
+    path.write_bytes(content)
 
 
 def _crashed(action: Callable[[Path], None], folder: Path, step: int) -> bool:

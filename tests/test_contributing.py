@@ -75,13 +75,9 @@ def write(folder, files):
 
 
 def run(folder, paths, *arguments):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-        "XDG_CACHE_HOME": str(folder / "cache"),
-    }
+    own = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "XDG_CACHE_HOME": str(folder / "cache")}
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, *arguments], cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=300
     )
 
 
@@ -111,15 +107,7 @@ def inside(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inside")
     for package in ("theory", "icl", "experiments", "tests", "results"):
         copied(ROOT / package, folder / package)
-    for page in (
-        "pyproject.toml",
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "CITATION.cff",
-        "LICENSE",
-        "Makefile",
-    ):
+    for page in ("pyproject.toml", "CITATION.cff", "LICENSE", "Makefile", *(path.name for path in ROOT.glob("*.md"))):
         copied(ROOT / page, folder)
     write(folder, MODULES | TESTS)
     with (folder / "CITATION.cff").open("a") as citations:

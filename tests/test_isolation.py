@@ -85,9 +85,7 @@ def test_some_pass_in_hostile_surroundings(tmp_path):
     about = ["-c", str(ROOT / "pyproject.toml"), *tests]
     done = subprocess.run([*command, *about], cwd=place, env=changed, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert sorted(path.name for path in place.iterdir()) == sorted(
-        ["cache", "data", "experiments.py", "home", "runs", "theory"]
-    )
+    assert {path.name for path in place.iterdir()} == {"cache", "data", "experiments.py", "home", "runs", "theory"}
 
 
 def surroundings(place):
@@ -105,17 +103,20 @@ def surroundings(place):
 SPACED = {"OUT": "my runs", "RESULTS": "my results", "DATA": "my data", "PYTHON": "/opt/my python/bin/python"}
 
 
+def make(folder, *arguments):
+    """What it prints in a folder that has this Makefile."""
+    shutil.copy(ROOT / "Makefile", folder)
+    done = subprocess.run([shutil.which("make"), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 @pytest.mark.parametrize("target", ["setup", "reproduce", "scale", "campaign"])
 def test_make_keeps_names_with_spaces_whole(target, tmp_path):
     """Every word of what it would run is looked at, as a shell splits it."""
-    make = shutil.which("make")
-    assert make
-    shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "constraints.txt").touch()
-    given = [f"{name}={value}" for name, value in SPACED.items()]
-    done = subprocess.run([make, "-n", target, "MINUTES=1", *given], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = make(tmp_path, "-n", target, "MINUTES=1", *(f"{name}={value}" for name, value in SPACED.items()))
     words = shlex.split(done.stdout.replace("\\\n", " "), comments=True)
     told = {value for value in SPACED.values() if value in done.stdout}
     assert told
@@ -128,14 +129,9 @@ def test_make_keeps_names_with_spaces_whole(target, tmp_path):
 
 def test_make_gpu_keeps_names_with_spaces_whole(tmp_path):
     """With a Python that writes down its arguments, a line each; `make -n` would run this recipe too."""
-    make = shutil.which("make")
-    assert make
     (tmp_path / "my python").write_text('#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done >> said\n')
     (tmp_path / "my python").chmod(0o755)
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    given = ["MINUTES=1", f"PYTHON={tmp_path}/my python", "RESULTS=my results", "DATA=my data"]
-    done = subprocess.run([make, "gpu", *given], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    make(tmp_path, "gpu", "MINUTES=1", f"PYTHON={tmp_path}/my python", "RESULTS=my results", "DATA=my data")
     said = (tmp_path / "said").read_text().splitlines()
     assert {"my results/step-time-gpu.json", "my results", "my data", "bench", "run"} <= set(said)
     assert not {"my", "data", "results"} & set(said)

@@ -39,22 +39,12 @@ OF_RESULTS_ALONE = "34e570ea7f63"
 FOUND, VARIANTS, FAULTS = "results/FINDINGS.md", "theory/plans/VARIANTS.md", "tests/FAULTS.md"
 GUIDE = [path.relative_to(ROOT).as_posix() for path in sorted((TEXT / "guide").glob("*.md"))]
 OTHERS = [f"{path.relative_to(ROOT)}" for path in (TEXT / "verdicts.md", *sorted((TEXT / "tutorials").glob("*.md")))]
-PAGES = {
-    name: (ROOT / name).read_text()
-    for name in (
-        "README.md",
-        "CONTRIBUTING.md",
-        "results/README.md",
-        FOUND,
-        VARIANTS,
-        FAULTS,
-        *OF_PAPERS,
-        *GUIDE,
-        *OTHERS,
-    )
-}
-with (ROOT / "results/earlier/numbers.csv").open() as table:
-    EARLIER = list(csv.DictReader(table))
+NAMES = ("README.md", "CONTRIBUTING.md", "results/README.md", FOUND, VARIANTS, FAULTS, *OF_PAPERS, *GUIDE, *OTHERS)
+PAGES = {name: (ROOT / name).read_text() for name in NAMES}
+FINDINGS = " ".join(PAGES[FOUND].split())  # in one line
+ARMS = {"svformer": "SVFormer", "skipv1": "SkipV1Former", "resformer": "ResFormer"}
+ARMS_AND_OWN_MAP = {"own-map": "own map of the embedding", **ARMS}
+EARLIER = list(csv.DictReader((ROOT / "results/earlier/numbers.csv").read_text().splitlines()))
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -82,23 +72,27 @@ def test_numbers_on_the_theorem_s_page():
     assert f"nothing below {floor:.2f}" in page
 
 
-def checks_of(run):
-    return json.loads((ROOT / "results" / run / "summary.json").read_text())["checks"]
+def stored(path):
+    return json.loads((ROOT / "results" / path).read_text())
+
+
+def both_of(run):
+    """What was predicted, and what was measured."""
+    return [stored(f"{run}/{name}.json") for name in ("prediction", "measurement")]
 
 
 def test_numbers_of_what_was_found():
-    """What it says of trained models is what was measured."""
-    explained = json.loads((ROOT / "results/skipv1-end-to-end/measurement.json").read_text())["explained"]
+    explained = stored("skipv1-end-to-end/measurement.json")["explained"]
     for arm in ("mha-4/m3", "skipv1/m2"):
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES[FOUND]
 
 
 def test_numbers_of_the_long_bridge():
-    page, found = " ".join(PAGES[FOUND].split()), {c.id: c for c in _compared("bridge/long")}
+    found = {c.id: c for c in _compared("bridge/long")}
     verdicts = [c.verdict for c in found.values() if c.rule != "unpredicted"]
     decided = sum(verdict in ("agrees", "contradicts") for verdict in verdicts)
-    assert f"{decided} of {len(verdicts)} verdicts are decided" in page
+    assert f"{decided} of {len(verdicts)} verdicts are decided" in FINDINGS
     for question, arm, told in (
         ("speed", "svformer", "{} at fan-in and {} at 0.02"),
         ("speed", "skipv1", "{} and {}, own map"),
@@ -106,7 +100,7 @@ def test_numbers_of_the_long_bridge():
         ("null", "svformer", "SVFormer {} and {}."),
     ):
         both = [found[f"{question}/{scale}/{arm}"] for scale in ("fan-in", "0.02")]
-        assert told.format(*(f"{c.measured:.2f} ± {c.half_width:.2f}" for c in both)) in page
+        assert told.format(*(f"{c.measured:.2f} ± {c.half_width:.2f}" for c in both)) in FINDINGS
     one = found["one token/0.02/svformer"]
     assert (one.verdict, f"{one.measured:.2f} ± {one.half_width:.2f}") == ("contradicts", "0.08 ± 0.04")
     speeds = [c.verdict for c in found.values() if c.id.startswith("speed") and c.predicted > 0]
@@ -114,10 +108,9 @@ def test_numbers_of_the_long_bridge():
 
 
 def test_times_of_the_long_bridge():
-    page, parts = PAGES[FOUND], json.loads((ROOT / "results/bridge/long/measurement.json").read_text())["parts"]
-    names = {"own-map": "own map of the embedding", "svformer": "SVFormer", "skipv1": "SkipV1Former"}
-    names |= {"resformer": "ResFormer", "vanilla": "vanilla", "twin": "vanilla with other initial weights"}
-    for arm, name in names.items():
+    page, parts = PAGES[FOUND], stored("bridge/long/measurement.json")["parts"]
+    names = {"vanilla": "vanilla", "twin": "vanilla with other initial weights"}
+    for arm, name in (ARMS_AND_OWN_MAP | names).items():
         cells = []
         for scale in ("fan-in", "0.02"):
             steps = parts[f"speed, width 1 d, {scale}"]["left"][arm]
@@ -131,17 +124,13 @@ def test_times_of_the_long_bridge():
 
 
 def test_numbers_of_the_ladder():
-    """Its table, and what its text says of it."""
-    prediction, measurement = (
-        json.loads((ROOT / f"results/ladder/{name}.json").read_text()) for name in ("prediction", "measurement")
-    )
-    page, task = " ".join(PAGES[FOUND].split()), measurement["task"]
-    names = {"svformer": "SVFormer", "resformer": "ResFormer", "skipv1": "SkipV1Former", "twin": "twin (control)"}
+    prediction, measurement = both_of("ladder")
+    task, names = measurement["task"], {**ARMS, "twin": "twin (control)"}
     for what in ("reached", "found"):
         by_rung = [leads(measurement, task, rung, what) for rung in RUNGS]
         for arm, called in names.items():
             told = " | ".join(_between(of_rung[arm]) for of_rung in by_rung)
-            assert f"| {called}, {what} | {told} |" in page
+            assert f"| {called}, {what} | {told} |" in FINDINGS
     last = by_rung[-1]
     assert max(abs(last[arm].mean) for arm in names) < min(last[arm].half_width for arm in names)
     counts = {rung: {arm: chance(measurement, task, rung, arm) for arm in ("svformer", "vanilla")} for rung in RUNGS}
@@ -149,10 +138,10 @@ def test_numbers_of_the_ladder():
     assert counts["linear"] == {"svformer": (24, 24), "vanilla": (4, 24)}
     (other,) = set(prediction["tasks"]) - {task}
     further = [leads(measurement, other, rung, "reached")["svformer"] for rung in RUNGS]
-    assert "{:.2f}, {:.2f}, {:.2f} and {:.2f} on the four rungs".format(*(lead.mean for lead in further)) in page
+    assert "{:.2f}, {:.2f}, {:.2f} and {:.2f} on the four rungs".format(*(lead.mean for lead in further)) in FINDINGS
     toys = prediction["tasks"][other]["lead"]["svformer"]
     assert {f"{lead.half_width:.2f}" for lead in further} == {"0.02"}
-    assert f"of {toys:.2f} predicted" in page
+    assert f"of {toys:.2f} predicted" in FINDINGS
     judged = {c.id: c for c in _compared("ladder")}
     for setting, told in (
         (task, "The softmax changes SVFormer's lead by {}, norms by {}."),
@@ -160,14 +149,14 @@ def test_numbers_of_the_ladder():
     ):
         changes = [judged[f"change/{setting}/{rung}/svformer"] for rung in ("softmax", "norms")]
         signed = (f"{c.measured:+.3f} ± {c.half_width:.3f}".replace("-", "\u2212") for c in changes)
-        assert told.format(*signed) in page
+        assert told.format(*signed) in FINDINGS
     low, high = prediction["tasks"][task]["proved"]["vanilla"]
-    assert f"are {low:.2f} as possible, and {high:.2f} as a bound" in page
+    assert f"are {low:.2f} as possible, and {high:.2f} as a bound" in FINDINGS
     found = [row for row, _ in null_rows(prediction, measurement, "found") if not row.id.endswith("twin")]
     assert {row.verdict for row in found} == {"inconclusive"}
     ends = [f"{f(row.measured for row in found):.2f}".replace("-", "\u2212") for f in (min, max)]
-    assert "lie between {} and {},".format(*ends) in page
-    assert "± {:.2f} to ± {:.2f}".format(*(f(row.tolerance for row in found) for f in (min, max))) in page
+    assert "lie between {} and {},".format(*ends) in FINDINGS
+    assert "± {:.2f} to ± {:.2f}".format(*(f(row.tolerance for row in found) for f in (min, max))) in FINDINGS
     reached = {(width, row.id.rpartition("/")[2]): row for row, width in null_rows(prediction, measurement, "reached")}
     words = {"agrees": "as the toy says", "contradicts": "against the toy"}
     for arm, called in names.items():
@@ -175,54 +164,43 @@ def test_numbers_of_the_ladder():
         cells = [f"{row.measured:.3f} ± {row.tolerance:.3f}".replace("-", "\u2212") for row in rows]
         (verdict,) = {row.verdict for row in rows}
         last = ("twin", "control") if arm == "twin" else (called, words[verdict])
-        assert f"| {last[0]} | {' | '.join(cells)} | {last[1]} |" in page
+        assert f"| {last[0]} | {' | '.join(cells)} | {last[1]} |" in FINDINGS
 
 
 def test_numbers_of_the_independent_bridge():
-    areas = json.loads((ROOT / "results/bridge-independent.json").read_text())["areas"]
+    areas = stored("bridge-independent.json")["areas"]
     parts = [areas[name] for name in ("width 16, fan-in", "width 16, 0.02", "width 48, fan-in")]
-    names = {"own-map": "own map of the embedding", "svformer": "SVFormer", "skipv1": "SkipV1Former"}
-    for arm, called in {**names, "resformer": "ResFormer", "twin": "twin"}.items():
+    for arm, called in {**ARMS_AND_OWN_MAP, "twin": "twin"}.items():
         gains = [t_interval([a - b for a, b in zip(part["vanilla"], part[arm], strict=True)]) for part in parts]
         assert f"| {called} | {' | '.join(map(_between, gains))} |" in PAGES[FOUND]
 
 
 def test_numbers_of_the_campaign_s_first_answer():
-    measurement = json.loads((ROOT / "results/text-induction/measurement.json").read_text())
-    page = " ".join(PAGES[FOUND].split())
+    measurement = stored("text-induction/measurement.json")
     ((name, group),) = measurement["groups"].items()
     assert name == "width 32, rate 0.008, initial weights 0.02"
     assert (group["seeds"], len(measurement["left_out"])) == (12, 3)
     judged = {c.id: c for c in _compared("text-induction")}
-    rows = {
-        "SVFormer less vanilla": "svformer/vanilla",
-        "SkipV1Former less vanilla": "skipv1/vanilla",
-        "SVFormer less SkipV1Former": "svformer/skipv1",
-        "SkipV1Former less shared keys": "skipv1/shared-keys",
-    }
-    for words, pair in rows.items():
+    names = {**ARMS, "vanilla": "vanilla", "shared-keys": "shared keys"}
+    for pair in ("svformer/vanilla", "skipv1/vanilla", "svformer/skipv1", "skipv1/shared-keys"):
         checks = [judged[f"{name}/{window}/{pair}"] for window in ("2.5 to 5", "5 to 8")]
         told = " | ".join(f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in checks)
-        assert f"| {words} | {told} |" in page
+        assert f"| {' less '.join(names[arm] for arm in pair.split('/'))} | {told} |" in FINDINGS
     controls = (judged[f"{name}/{window}/svformer/vanilla"].controls[0] for window in ("2.5 to 5", "5 to 8"))
     third = " and ".join(f"{_signed(mean)} ± {half_width:.2f}" for mean, half_width in controls)
-    assert f"a third differs from them by {third}." in page
+    assert f"a third differs from them by {third}." in FINDINGS
 
     def mean(arm, score, length):
         return fmean(one[score] for one in group["probed"][arm][length])
 
-    assert f"{mean('vanilla', 'induction', '10.0'):.3f} more attention" in page
+    assert f"{mean('vanilla', 'induction', '10.0'):.3f} more attention" in FINDINGS
     arms = ("svformer", "skipv1", "vanilla", "twin", "shared-keys")
     previous = [_between(t_interval([one["previous"] for one in group["probed"][arm]["2.5"]])) for arm in arms]
     told = "{} in SVFormer, {} in SkipV1Former, {} and {} in the two vanillas, and {} with shared keys"
-    assert told.format(*previous) in page
+    assert told.format(*previous) in FINDINGS
 
 
 def test_numbers_of_predicted_orders():
-    page, stored = (
-        " ".join(PAGES[FOUND].split()),
-        json.loads((ROOT / "results/text-predicted/prediction.json").read_text()),
-    )
     judged = {c.id: c for c in _compared("text-predicted")}
     for who, called in (("toy", "the toy"), ("recall", "recall, with 24 seeds")):
         numbers = re.fullmatch(
@@ -231,26 +209,25 @@ def test_numbers_of_predicted_orders():
             judged[f"order/{who}"].statement,
         )
         assert numbers is not None
-        assert f"| {called} | {' | '.join(numbers.groups())} |" in page
+        assert f"| {called} | {' | '.join(numbers.groups())} |" in FINDINGS
         assert judged[f"order/{who}"].verdict == "inconclusive"
     early, late = (f"width 32, rate 0.008, initial weights 0.02: {window}" for window in ("2.5 to 5", "5 to 8"))
     agree = {c.id.split("/", 2)[2] for c in judged.values() if c.id.startswith((early, late)) and c.verdict == "agrees"}
     assert agree == {f"{arm}/{other}" for arm in ("svformer", "skipv1") for other in ("vanilla", "shared-keys")}
-    assert f"all {sum(len(place['pairs']) for place in stored['places'].values())} differences" in page
+    places = stored("text-predicted/prediction.json")["places"]
+    assert f"all {sum(len(place['pairs']) for place in places.values())} differences" in FINDINGS
     close, open_, keys = (
         judged[f"{late}/{name}"] for name in ("toy/skipv1/vanilla", "recall/svformer/skipv1", "toy/vanilla/shared-keys")
     )
     told = f"{close.measured:.3f} ± {close.half_width:.3f}".replace("-", "\N{MINUS SIGN}")
-    assert f"SkipV1Former less vanilla, {told} between 5 and 8" in page
+    assert f"SkipV1Former less vanilla, {told} between 5 and 8" in FINDINGS
     ends = [f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in (open_, keys)]
-    assert "SkipV1Former is {}, and vanilla less shared keys {}.".format(*ends) in page
+    assert "SkipV1Former is {}, and vanilla less shared keys {}.".format(*ends) in FINDINGS
 
 
 def test_numbers_of_the_bridge():
-    stored = (json.loads((ROOT / f"results/bridge/{x}.json").read_text()) for x in ("prediction", "measurement"))
-    found = {(row.arm, row.question, row.scale): row for row in bridge.rows(*stored)}
-    names = {"own-map": "own map of the embedding", "svformer": "SVFormer", "skipv1": "SkipV1Former"}
-    names |= {"resformer": "ResFormer", "skipv0": "SkipV0", "shared-keys": "shared keys", "twin": "twin"}
+    found = {(row.arm, row.question, row.scale): row for row in bridge.rows(*both_of("bridge"))}
+    names = {**ARMS_AND_OWN_MAP, "skipv0": "SkipV0", "shared-keys": "shared keys", "twin": "twin"}
     cells = [(question, scale) for question in ("speed", "null") for scale in (bridge.FAN_IN, bridge.SMALL)]
     for arm, name in names.items():
         row = [found[arm, *cell].judgement for cell in cells]
@@ -264,8 +241,7 @@ def test_numbers_of_the_bridge():
 
 
 def _compared(name):
-    stored = [json.loads((ROOT / "results" / name / f"{x}.json").read_text()) for x in ("prediction", "measurement")]
-    return catalogue.experiment(name.partition("/")[0]).compare(*stored)
+    return catalogue.experiment(name.partition("/")[0]).compare(*both_of(name))
 
 
 def _signed(number):
@@ -293,28 +269,23 @@ def test_numbers_of_resformer_in_small_decoders():
         for name, (digits, told) in found.items():
             middle, width = map(abs, earlier(run, name))
             assert told.format(f"{middle:.{digits}f} ± {width:.{digits}f}") in page
-    factors = {
-        "drain/vanilla": "{:.2f} times the others', {:.2f} to {:.2f}",
-        "peak/vanilla": "{:.1f} times, {:.1f} to {:.1f}",
-    }
-    for name, told in factors.items():
-        middle, width = earlier("resformer-concentration", name)
+    factors = ("drain", "{:.2f} times the others', {:.2f} to {:.2f}"), ("peak", "{:.1f} times, {:.1f} to {:.1f}")
+    for name, told in factors:
+        middle, width = earlier("resformer-concentration", f"{name}/vanilla")
         assert told.format(*(math.exp(x) for x in (middle, middle - width, middle + width))) in page
 
 
 def test_numbers_of_attention_residuals():
-    page = " ".join(PAGES[FOUND].split())
     powers = {
         check["id"]: f"{check['measured']:.2f} ± {check['tolerance']:.2f}".replace("-", "\u2212")
-        for check in checks_of("attnres-bounds")
+        for check in stored("attnres-bounds/summary.json")["checks"]
     }
     full, block = powers["exponent/attnres"], powers["exponent/attnres-block:size=4"]
-    assert f"Full's by {full} and that of blocks of 4 by {block}," in page
+    assert f"Full's by {full} and that of blocks of 4 by {block}," in FINDINGS
 
 
 def test_numbers_of_conversion_and_decoding():
-    page = " ".join(PAGES[FOUND].split())
-    found = checks_of("scale-uptrain")
+    found = stored("scale-uptrain/summary.json")["checks"]
     for place, told in {
         "first/the paper/svd": "`svd` begins {} nats lower",
         "first/independent heads/whole": "begins {} lower and ends",
@@ -325,21 +296,23 @@ def test_numbers_of_conversion_and_decoding():
         digits = 2 if place.startswith("first") else 3
         (check,) = (check for check in found if check["id"] == place)
         numbers = (f"{abs(check[x]):.{digits}f}" for x in ("measured", "tolerance"))
-        assert told.format(" ± ".join(numbers)) in page
+        assert told.format(" ± ".join(numbers)) in FINDINGS
     for kind in ("grouped", "latent"):
-        found = checks_of(f"scale-uptrain/{kind}")
+        found = stored(f"scale-uptrain/{kind}/summary.json")["checks"]
         measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
-        assert measured["end/the paper/skipv1, mean/continued"] in page
-        assert measured["end/a reason to convert/skipv1, whole/continued"] in page
+        assert measured["end/the paper/skipv1, mean/continued"] in FINDINGS
+        assert measured["end/a reason to convert/skipv1, whole/continued"] in FINDINGS
     ways = {check["id"]: f"{-check['measured']:.2f} ± {check['tolerance']:.2f} lower" for check in found}
-    assert f"`svd` begins {ways['first/the paper/svd']} and `mean-vo` {ways['first/the paper/mean-vo']};" in page
-    tokens = json.loads((ROOT / "results/scale-uptrain/measurement.json").read_text())
+    assert f"`svd` begins {ways['first/the paper/svd']} and `mean-vo` {ways['first/the paper/mean-vo']};" in FINDINGS
+    tokens = stored("scale-uptrain/measurement.json")
     assert round(tokens["tokens"] / tokens["parameters"]["vanilla"]) == 10
-    assert "eight heads was trained on 9.9 tokens per parameter" in page
-    found = checks_of("scale-decode")
+    assert "eight heads was trained on 9.9 tokens per parameter" in FINDINGS
+    found = stored("scale-decode/summary.json")["checks"]
     steps = [check for check in found if check["id"].startswith("slower/skipv1/")]
     ratios, width = sorted(math.exp(-check["measured"]) for check in steps), max(check["tolerance"] for check in steps)
-    assert f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of MHA's time a token, give or take {width:.2f} for all" in page
+    assert (
+        f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of MHA's time a token, give or take {width:.2f} for all" in FINDINGS
+    )
 
 
 def test_rows_of_earlier_results_are_those_of_the_table():
@@ -373,7 +346,6 @@ def test_the_table_of_earlier_results_is_whole():
 
 
 def test_the_ladder_s_retired_profiles_are_in_the_table():
-    """As the page tells of them."""
     rows = {(row["profile"], row["id"]): row for row in EARLIER if row["experiment"] == "ladder"}
     assert {profile for profile, _ in rows} == set(catalogue.experiment("ladder").retired)
     norms = rows["optima", "size/5/d2-n4-s0.1/svformer/2"]
@@ -382,7 +354,7 @@ def test_the_ladder_s_retired_profiles_are_in_the_table():
     for field, told in (("measured", "0.28 to 0.39"), ("predicted", "0.41 to 0.54")):
         ends = [f(float(row[field]) for row in tasks) for f in (min, max)]
         assert "{:.2f} to {:.2f}".format(*ends) == told
-        assert told in " ".join(PAGES[FOUND].split())
+        assert told in FINDINGS
     axes = [row["verdict"] for row in EARLIER if row["experiment"] == "ladder-axes" and "bayes" not in row["id"]]
     decided = sum(verdict in ("agrees", "contradicts") for verdict in axes)
     assert f"{decided} of {len(axes)} comparisons decided" in PAGES[FOUND]
@@ -390,7 +362,6 @@ def test_the_ladder_s_retired_profiles_are_in_the_table():
 
 def test_what_others_measured_is_told_as_it_stands_in_the_tables():
     """Of the papers and modded-nanogpt in `printed`, of the logs in results/others.csv."""
-    page = PAGES[FOUND]
 
     def told(numbers, digits=3):
         return ", ".join(f"{number:.{digits}f}" for number in numbers).replace("-", "\u2212")
@@ -399,19 +370,15 @@ def test_what_others_measured_is_told_as_it_stands_in_the_tables():
         found = [r for r in reported() if (r.variant, r.against) == (variant, "vanilla") and r.place.startswith(place)]
         return [r.nats for r in sorted(found, key=lambda r: float(re.search(r"([\d.]+)[MB]", r.size)[1]))]
 
-    assert f"{told(of('resformer', 'appendix A.6'))} nats" in page
+    assert f"{told(of('resformer', 'appendix A.6'))} nats" in PAGES[FOUND]
     for variant in ("attnres", "attnres-block"):
-        assert f"{told(of(variant, 'paper'))} nats" in page
+        assert f"{told(of(variant, 'paper'))} nats" in PAGES[FOUND]
     skipv1 = {r.size.partition(",")[0]: r.nats for r in reported() if r.place == "section 6.2, Fig. 5a"}
-    assert f"{told(skipv1[f'LLaMA-{size}'] for size in ('60M', '130M', '350M', '1B', '3B'))} nats" in page
-    with (ROOT / "results/others.csv").open() as table:
-        others = list(csv.DictReader(table))
-    logs = [
-        [float(row["difference"]) for row in others if row["variant"] == name]
-        for name in ("value embeddings", "attnres")
-    ]
-    assert f"{told(logs[0], 4)} bits per byte" in page
-    assert f"{told(logs[1])} bits per byte" in page
+    assert f"{told(skipv1[f'LLaMA-{size}'] for size in ('60M', '130M', '350M', '1B', '3B'))} nats" in PAGES[FOUND]
+    others = list(csv.DictReader((ROOT / "results/others.csv").read_text().splitlines()))
+    for name, digits in (("value embeddings", 4), ("attnres", 3)):
+        logs = [float(row["difference"]) for row in others if row["variant"] == name]
+        assert f"{told(logs, digits)} bits per byte" in PAGES[FOUND]
     nanogpt = [r.nats for r in reported() if r.paper == NANOGPT]
     assert [float(row["difference"]) for row in others if row["source"] == NANOGPT] == nanogpt
     assert all(row["source"] and row["unit"] and int(row["runs"]) for row in others)
@@ -425,15 +392,6 @@ def earlier(experiment, check):
 
 def _between(found):
     return f"{found.mean:.2f} ± {found.half_width:.2f}".replace("-0.00", "0.00").replace("-", "\u2212")
-
-
-def _ahead(check):
-    return f"{-check['measured']:.3f} ± {check['tolerance']:.3f}".replace("-", "\u2212")
-
-
-def _range(checks):
-    tolerances = [check["tolerance"] for check in checks]
-    return f"± {min(tolerances):.3f} to {max(tolerances):.3f}"
 
 
 @pytest.mark.parametrize(("command", "page"), [("papers", "README.md"), ("variants", VARIANTS)])
@@ -505,10 +463,8 @@ def test_guarded_examples_make_sense():
         for guard in (node for node in ast.parse(block).body if isinstance(node, ast.If)):
             for call in (node for node in ast.walk(guard) if isinstance(node, ast.Call)):
                 if ast.unparse(call.func).startswith("experiments."):
-                    name, keywords = (
-                        ast.unparse(call.func).removeprefix("experiments."),
-                        {k.arg: 0 for k in call.keywords},
-                    )
+                    name = ast.unparse(call.func).removeprefix("experiments.")
+                    keywords = {k.arg: 0 for k in call.keywords}
                     inspect.signature(getattr(experiments, name)).bind(*call.args, **keywords)
                     calls += 1
     assert calls == 2

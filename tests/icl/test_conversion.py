@@ -8,16 +8,13 @@ import torch
 from icl.conversion import WAYS, convert
 from icl.models.decoder import Decoder
 from icl.testing import check_identity
+from tests.icl.models.small import ARCHITECTURES, GPT2, LLAMA, some_input
 from theory.errors import BadInput
-from theory.plans.architecture import Latent
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 
-from .models.test_decoder import GPT2, LLAMA, some_input
-
-GROUPED = replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=4)
-LATENT = replace(LLAMA, latent=Latent(12, 4))
-KINDS = {"llama": LLAMA, "gpt2": replace(GPT2, dropout=0.0), "grouped": GROUPED, "latent": LATENT}
+LATENT = ARCHITECTURES["latent"]
+KINDS = {"llama": LLAMA, "gpt2": GPT2, "grouped": ARCHITECTURES["grouped"], "latent": LATENT}
 
 
 def trained(config, seed=1):
@@ -148,24 +145,18 @@ def test_the_largest_are_chosen():
 def test_whole_heads_are_the_model_without_the_others(kind):
     """Its first loss is that of the trained model with the other heads' parts of the output projection at zero."""
     config = KINDS[kind]
-    model = trained(config)
-    found = convert(model, "skipv1", "whole")
-    cut = trained(config)
+    model, cut = trained(config), trained(config)
+    found, count = convert(model, "skipv1", "whole"), config.kv_heads
     for layer in (2, 3):
         attention = cut.layers[layer - 1]["attention"]
-        count, group = config.kv_heads, config.group
         values = part(model, layer, "value")
         bias = model.layers[layer - 1]["attention"].projections.value.bias
         if bias is not None:
             values = torch.cat([values, bias.detach().unflatten(0, (count, -1))[..., None]], dim=-1)
-        outputs = part(model, layer, "output").unflatten(0, (count, group))
-        sizes = torch.tensor(
-            [sum(float((o @ v).norm() ** 2) for o in outputs[h]) for h, v in enumerate(values)], dtype=torch.float64
-        )
-        dropped = sizes.argsort()[: count // 2]
+        outputs = part(model, layer, "output").unflatten(0, (count, config.group))
+        sizes = torch.stack([(of @ v).square().sum() for of, v in zip(outputs, values, strict=True)])
         with torch.no_grad():
-            columns = attention.output.weight.unflatten(1, (count, -1))
-            columns[:, dropped] = 0
+            attention.output.weight.unflatten(1, (count, -1))[:, sizes.argsort()[: count // 2]] = 0
     tokens = some_input(config)
     check_identity(found(tokens), cut(tokens), terms=1000)
     with pytest.raises(AssertionError):
@@ -189,37 +180,39 @@ def test_svd_is_the_best_of_its_rank():
         assert (whole - other).norm() > (whole - found).norm()
 
 
+def readers(decoder, layer):
+    """(slices, ..., width): what reads each slice of a layer's latent, keys and values alike."""
+    attention = decoder.layers[layer - 1]["attention"]
+    rows = torch.cat([attention.key_up.weight, attention.value_up.weight]) * attention.latent_norm.weight
+    return rows.detach().unflatten(1, (4, -1)).transpose(0, 1)
+
+
 def stacked(decoder, layer):
     """Of a layer: products of what reads values, or slices of the latent, with these, summed over those there are."""
-    attention, values = decoder.layers[layer - 1]["attention"], part(decoder, layer, "value")
+    values = part(decoder, layer, "value")
     if decoder.config.latent is not None:
-        readers = (
-            torch.cat([attention.key_up.weight, attention.value_up.weight]).detach() * attention.latent_norm.weight
-        )
-        columns = readers.detach().unflatten(1, (4, -1)).transpose(0, 1)
-        assert len(values) == 4 or not columns[len(values) :].any()  # nothing of layer 1 is read
-        return sum(r @ v for r, v in zip(columns, values, strict=False))
-    group = decoder.config.group
-    outputs = part(decoder, layer, "output").unflatten(0, (-1, group))
-    assert len(values) == 4 or not outputs[len(values) :].any()
-    return sum(torch.cat([o @ v for o in of]) for of, v in zip(outputs, values, strict=False))
+        read = readers(decoder, layer)
+    else:
+        read = part(decoder, layer, "output").unflatten(0, (-1, decoder.config.group)).flatten(1, 2)
+    assert len(values) == 4 or not read[len(values) :].any()  # nothing of layer 1 is read
+    return sum(r @ v for r, v in zip(read, values, strict=False))
 
 
-@pytest.mark.parametrize(("kind", "variant"), [("llama", "skipv1"), ("grouped", "skipv1"), ("latent", "skipv1")])
-def test_no_others_are_nearer_than_svd_s(kind, variant):
+@pytest.mark.parametrize("kind", ["llama", "grouped", "latent"])
+def test_no_others_are_nearer_than_svd_s(kind):
     """Tried hard: descents from other ways and from chance find its distance and nothing below, which they find too for
     one rank less, where it is further: the control."""
     model = trained(KINDS[kind])
     whole = stacked(model, 2)
-    found = convert(model, variant, "svd")
-    distance = float((whole - stacked(found, 2)).norm())
+
+    def distance_of(how):
+        return float((whole - stacked(convert(model, "skipv1", how), 2)).norm())
+
+    distance = distance_of("svd")
     sizes = torch.linalg.svdvals(whole)
     width = part(model, 2, "value").shape[1]
     assert distance == pytest.approx(float(sizes[2 * width :].norm()), rel=1e-9)
-    others = [
-        float((whole - stacked(convert(model, variant, how), 2)).norm()) for how in ("mean-vo", "top-vo", "whole")
-    ]
-    assert min(others) > distance
+    assert min(map(distance_of, ("mean-vo", "top-vo", "whole"))) > distance
     for rank, reaches in ((2 * width, True), (2 * width - 1, False)):
         best = min(descended(whole, rank, seed) for seed in range(3))
         assert best > distance * (1 - 1e-9)
@@ -268,9 +261,7 @@ def test_a_latent_that_needs_no_more_slices_is_all_but_kept():
 def test_whole_slices_go_with_what_reads_them():
     model = trained(LATENT)
     found, values = convert(model, "skipv1", "whole"), part(model, 2, "value")
-    attention = model.layers[1]["attention"]
-    readers = torch.cat([attention.key_up.weight, attention.value_up.weight]).detach() * attention.latent_norm.weight
-    columns = readers.detach().unflatten(1, (4, 3)).transpose(0, 1)
+    columns = readers(model, 2)
     chosen = (columns @ values).flatten(1).norm(dim=1).argsort()[-2:].sort().values
     assert torch.equal(part(found, 2, "value"), values[chosen])
     assert torch.allclose(stacked(found, 2), sum(columns[h] @ values[h] for h in chosen))
@@ -306,8 +297,7 @@ def test_layers_are_their_own_where_feed_forwards_are_gone():
 
 @pytest.mark.parametrize("how", ["mean-vo", "top-vo", "svd"])
 def test_heads_that_are_gone_take_their_outputs_along(how):
-    model = trained(LLAMA)
-    found = convert(model, "skipv0", how)
+    found = convert(trained(LLAMA), "skipv0", how)
     assert part(found, 2, "output").shape == (2, LLAMA.d_model, LLAMA.width)
     assert found(some_input(LLAMA)).isfinite().all()
 

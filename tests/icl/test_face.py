@@ -1,4 +1,4 @@
-"""`import icl`: the names that it offers; decoders by name, and trained ones from their folder."""
+"""`import icl`: decoders by name, and trained ones from their folder."""
 
 import json
 from dataclasses import asdict, replace
@@ -10,11 +10,13 @@ import icl
 import theory
 from icl.files import sealed
 from icl.models import saved
-from tests.faces import check_face, imported_by
+from tests.crashes import flip
+from tests.faces import imported_by
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Latent, Patches, Tokens, Vectors
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, plan, v
+from theory.plans.presets import toy
 
 SMALL = Architecture(
     d_model=16, n_layers=3, n_heads=4, d_ff=24, context=12, stem=Tokens(vocab=20, tied=True), dropout=0.5
@@ -47,19 +49,14 @@ def write(folder, model, variant):
     return folder
 
 
-def test_face():
-    check_face("icl")
-
-
 def test_build_by_name_by_sizes_and_by_plan():
     named = icl.build("llama-2m", "skipv1:ratio=0.5+attnres-block", seed=3)
     config = named.config
-    others = (
+    for other in (
         icl.build(config, "skipv1+attnres-block", seed=3),
         icl.build(config, resolve("skipv1+attnres-block", config.shape), seed=3),
         icl.Decoder(config, resolve("skipv1+attnres-block", config.shape), seed=3),
-    )
-    for other in others:
+    ):
         assert all(map(torch.equal, named.parameters(), other.parameters()))
     assert icl.build(SMALL).plan == resolve("vanilla", SMALL.shape)
     assert icl.build("dva-b", device="meta").plan == resolve("dva", Shape(12, 1))
@@ -85,6 +82,13 @@ def test_loaded_is_what_was_saved(name, tmp_path):
     assert not found.training
     assert torch.equal(found(inputs(config)), model(inputs(config)))
     assert all(p.requires_grad for p in found.parameters())
+
+
+def test_the_same_weights_are_the_same_bytes():
+    """Eight times, as metadata were in any order before."""
+    model = icl.build(toy(2, 3), "svformer", seed=0)
+    assert len({saved.weights(model) for _ in range(8)}) == 1
+    assert saved.weights(model) != saved.weights(icl.build(toy(2, 3), "svformer", seed=1))
 
 
 def test_weights_without_digests_load(tmp_path):
@@ -116,12 +120,6 @@ def test_a_variant_of_one_s_own(tmp_path):
     with pytest.raises(BadInput, match="a plan that no name stands for; pass the plan"):
         icl.load(folder)
     assert torch.equal(icl.load(folder, variant=own)(INPUTS), model(INPUTS))
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(bytes(content))
 
 
 def configure(folder, **fields):
@@ -160,7 +158,7 @@ DAMAGE = {
         lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-1]),
         "is damaged",
     ),
-    "one bit of the weights": (lambda f: flip(f / "model.safetensors"), "is damaged"),
+    "one bit of the weights": (lambda f: flip(f / "model.safetensors", 1), "is damaged"),
     "another width": (lambda f: configure(f, d_ff=32), "is not of the model in config.json"),
     "another depth": (lambda f: configure(f, n_layers=4), "another plan"),
 }

@@ -141,6 +141,12 @@ def test_contexts_have_the_second_moments_of_theory(inputs):
         assert_means(found, float(np.trace(exact_moments(task, covariance=np.eye(2)).sandwich(m.numpy()))))
 
 
+def test_plain_labels_and_inputs_of_a_context_vary_together_as_theory_says():
+    task = RegressionTask(2, 5, 0.5)
+    s_yx = drawn(task, 200_000).second_moment()[:, 2:, :2]
+    assert_means(s_yx.square(), task.n * (task.n + task.d + 1 + task.sigma**2))
+
+
 @pytest.mark.parametrize("inputs", INPUTS)
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_inputs_have_the_moments_of_their_law(inputs, d):
@@ -230,8 +236,7 @@ def test_a_prompt_takes_any_task_of_the_pool_alike():
 
 
 def test_a_pool_is_drawn_around_w0():
-    law = Law(w0=2, w0_random=1, pool=4000)
-    task = RegressionTask(2, 2, 0.5, law)
+    task = RegressionTask(2, 2, 0.5, Law(w0=2, w0_random=1, pool=4000))
     centred = task.pool - task.w0
     assert_means(centred, 0)
     assert_means(centred.square(), 1)

@@ -113,8 +113,7 @@ def test_a_stack_is_trained_and_evaluated_in_nats():
     recall = Recall(task, 32, 16)
     models = decoders(task)
     recipe = Recipe(steps=60, batch=32, learning_rate=1.0, log_every=20)
-    steps = train(models, recall, [recipe], [0, 1, 2], [0.02] * 3)
-    *_, last = steps
+    *_, last = train(models, recall, [recipe], [0, 1, 2], [0.02] * 3)
     assert last.losses[1] < 0.5 * math.log(2)
     for i, end in enumerate(last.held_out):
         assert len(end.loss) == task.pairs

@@ -14,22 +14,14 @@ from theory.plans.mix import Learned
 from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual, built
 
 WIDTH, VOCAB, CONTEXT = 5, 7, 6
+SIZES = Architecture(
+    d_model=10, n_layers=1, n_heads=1, d_ff=6, context=CONTEXT, stem=Tokens(VOCAB), head_dim=WIDTH, positions="none"
+)
 
 
 def architecture(plan, group: int, positions: str = "none", score: str = "softmax") -> Architecture:
-    layers, heads = plan.shape.layers, plan.shape.heads
-    return Architecture(
-        d_model=10,
-        n_layers=layers,
-        n_heads=heads * group,
-        d_ff=6,
-        context=CONTEXT,
-        stem=Tokens(VOCAB),
-        n_kv_heads=heads,
-        head_dim=WIDTH,
-        positions=positions,
-        score=score,
-    )
+    config = replace(SIZES, n_layers=plan.shape.layers, n_heads=plan.shape.heads * group, n_kv_heads=plan.shape.heads)
+    return replace(config, positions=positions, score=score)
 
 
 def rms(x, gain, eps):

@@ -11,16 +11,15 @@ from icl.models.cache import Cache, columns, read, step
 from icl.models.decoder import Decoder
 from icl.models.latent import LatentAttention
 from icl.testing import check_identity, plans
+from tests.icl.models.small import ARCHITECTURES, OPTIONS, models, some_input
+from tests.icl.models.test_any_plan import architecture
 from theory.errors import BadInput
 from theory.plans.accounting import cache as cached_numbers
-from theory.plans.architecture import Architecture, Latent, Patches, Tokens, misfits
+from theory.plans.architecture import Architecture, Latent, Patches, misfits
 from theory.plans.mix import NOTHING
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, plan, v
 from theory.plans.variants import VARIANTS
-
-from .test_any_plan import architecture
-from .test_decoder import ARCHITECTURES, OPTIONS, models, some_input
 
 CAUSAL = {kind: config for kind, config in ARCHITECTURES.items() if config.mask == "causal"}
 
@@ -40,8 +39,7 @@ def in_chunks(model: Decoder, inputs, sizes, room: int, real=None):
 
 @pytest.mark.parametrize(("config", "chosen"), list(models(CAUSAL)))
 def test_named_variants_decode_from_as_many_bytes_as_accounted_for(config, chosen):
-    model, inputs = decoder(config, chosen), some_input(config, 2, 7).double()
-    inputs = inputs.long() if isinstance(config.stem, Tokens) else inputs
+    model, inputs = decoder(config, chosen), some_input(config, 2, 7, torch.float64)
     found, cache = in_chunks(model, inputs, (3, 1, 2, 1), 7)
     check_identity(found, model(inputs), terms=100)
     assert cache.bytes == 8 * 2 * min(7, 2 * config.window or 7) * cached_numbers(config, chosen).total
@@ -149,13 +147,11 @@ def test_steps_after_tokens_that_are_pretended_are_those_after_tokens_of_zeros(n
     """What they see has the same length and place; so their time is that of steps after real tokens."""
     config = replace(CAUSAL["latent" if name == "mla" else "llama"], window=window)
     model, tokens = decoder(config, resolve("vanilla", config.shape)), some_input(config, 2, 12)
-    real, pretended = Cache(model, 2, 12), Cache(model, 2, 12)
+    pretended = Cache(model, 2, 12)
     for seen in (9, 2):
         real = Cache(model, 2, 12)
         step(model, tokens[:, :seen], real)
-        for entry in real.entries.values():
-            entry.zero_()
-        for entry in pretended.entries.values():
+        for entry in (*real.entries.values(), *pretended.entries.values()):
             entry.zero_()
         pretended.pretend(seen)
         assert pretended.lengths == real.lengths
@@ -170,14 +166,9 @@ def test_steps_after_tokens_that_are_pretended_are_those_after_tokens_of_zeros(n
 def test_values_that_are_only_added_beside_are_not_kept():
     """The control of what the bytes say: heads that nobody attends over later."""
     config = CAUSAL["llama"]
-    chosen = plan(config.shape, beside=lambda n, h: v(1, h) if n > 1 else NOTHING)
-    kept = plan(config.shape)
-    assert cached_numbers(config, chosen) == cached_numbers(config, kept)
-    only_beside = plan(
-        Shape(3, 4),
-        values=lambda n, h: v(n, h) if n > 1 else v(1, 1),
-        beside=lambda n, h: v(1, h),
-    )
+    beside = plan(config.shape, beside=lambda n, h: v(1, h) if n > 1 else NOTHING)
+    assert cached_numbers(config, beside) == cached_numbers(config, plan(config.shape))
+    only_beside = plan(Shape(3, 4), values=lambda n, h: v(n, h) if n > 1 else v(1, 1), beside=lambda n, h: v(1, h))
     model, tokens = decoder(config, only_beside), some_input(config, 2, 6)
     found, cache = in_chunks(model, tokens, (2, 1, 3), 6)
     check_identity(found, model(tokens), terms=100)

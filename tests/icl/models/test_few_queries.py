@@ -18,6 +18,7 @@ from icl.models.few_queries import blockwise
 from icl.models.frame import Frame
 from icl.probes.kept import kept_bytes
 from icl.testing import check_identity
+from tests.icl.models.small import with_gradients
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
 
@@ -45,13 +46,10 @@ def test_blocks_give_what_the_whole_gives(tokens, size, keys, causal, per_prompt
     leaves = [normal(2, 3, tokens, 2), normal(2, 3, keys, 2), normal(2, 3, keys, 4)]
     upstream = normal(2, 3, tokens, 4)
 
-    def told(function):
-        query, key, value = own = [x.clone().requires_grad_() for x in leaves]
-        out = function(query, key, value)
-        return [out.detach(), *torch.autograd.grad((out * upstream).sum(), own)]
-
-    ours = told(lambda q, k, v: blockwise(attended, (q,), (k, v), (visible,), causal=causal, size=size))
-    whole = told(lambda q, k, v: attended(q, k, v, visible))
+    ours = with_gradients(
+        lambda q, k, v: blockwise(attended, (q,), (k, v), (visible,), causal=causal, size=size), leaves, upstream
+    )
+    whole = with_gradients(lambda q, k, v: attended(q, k, v, visible), leaves, upstream)
     for found, expected in zip(ours, whole, strict=True):
         check_identity(found, expected, terms=20 * keys, scale=max(1.0, *(float(x.norm()) for x in whole)))
 
@@ -87,8 +85,6 @@ def test_a_causal_block_sees_no_later_key_and_a_wrong_cut_shows():
 )
 def test_decoders_attend_in_blocks_as_at_once(variant, changes, monkeypatch):
     """In training mode, with dropout of none of the weights, as blocks draw their own."""
-    import icl.models.attention
-
     config = Architecture(**{**vars(SIZES), **changes})
     model, inputs = Decoder(config, resolve(variant, config.shape), std=0.5).double(), normal(3, 23, 3)
     for layer in model.layers:
@@ -104,14 +100,13 @@ def test_decoders_attend_in_blocks_as_at_once(variant, changes, monkeypatch):
         return [out.detach(), *(p.grad.clone() for p in model.parameters())]
 
     whole, calls = told(), []
-    monkeypatch.setattr(icl.models.attention, "QUERIES_AT_A_TIME", 5)
-    once = few_queries.blockwise
+    monkeypatch.setattr(attention, "QUERIES_AT_A_TIME", 5)
 
     def counted(*args, **options):
         calls.append(args)
-        return once(*args, **options, size=5)
+        return few_queries.blockwise(*args, **options, size=5)
 
-    monkeypatch.setattr(icl.models.attention, "blockwise", counted)
+    monkeypatch.setattr(attention, "blockwise", counted)
     for found, expected in zip(told(), whole, strict=True):
         check_identity(found, expected, terms=1e4, scale=float(expected.norm()) + 1)
     assert len(calls) == 2
@@ -151,8 +146,7 @@ def test_what_is_kept_grows_with_tokens_and_not_with_pairs(dynamic):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("kv_heads", [1, 2])
 @pytest.mark.parametrize(
-    ("width", "value_width", "dropout"),
-    [(768, 768, 0.0), (768, 1536, 0.0), (64, 64, 0.0), (64, 64, 0.1), (6, 12, 0.0)],
+    ("width", "value_width", "dropout"), [(768, 768, 0.0), (768, 1536, 0.0), (64, 64, 0.0), (64, 64, 0.1), (6, 12, 0.0)]
 )
 def test_which_attention_has_a_kernel_on_a_cpu(width, value_width, dropout, kv_heads, masked):
     """As PyTorch has it, at the widths of Dynamic Value Attention's models too."""

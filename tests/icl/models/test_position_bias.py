@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from icl.models.attention import attend
 from icl.models.decoder import Decoder
 from icl.models.frame import Frame
-from icl.models.position_bias import PositionBias
 from icl.testing import check_identity
+from tests.icl.models.small import with_gradients
 from theory.plans.accounting import parameters
 from theory.plans.architecture import Architecture, Tokens, Vectors, misfits
 from theory.plans.names import resolve
@@ -77,15 +77,9 @@ def test_attention_and_its_gradients_are_those_of_loops(
     seen = torch.ones(length, length).tril(0 if causal else length).bool()
     frame = Frame(seen if causal else None, causal, None, None, {})
     upstream = normal(batch, kv_heads * group, length, width + 1, seed=8)
-
-    def told(function):
-        leaves = [x.clone().requires_grad_() for x in (query, bias, *keys, *values)]
-        q, b, *rest = leaves
-        out = function(q, tuple(rest[:lists]), tuple(rest[lists:]), b)
-        return [out.detach(), *torch.autograd.grad((out * upstream).sum(), leaves)]
-
-    ours = told(lambda q, k, v, b: attend(q, k, v, frame, b, linear=linear))
-    theirs = told(lambda q, k, v, b: loops(q, k, v, b, seen, linear))
+    leaves = [query, bias, *keys, *values]
+    ours = with_gradients(lambda q, b, *x: attend(q, x[:lists], x[lists:], frame, b, linear=linear), leaves, upstream)
+    theirs = with_gradients(lambda q, b, *x: loops(q, x[:lists], x[lists:], b, seen, linear), leaves, upstream)
     size = max(float(x.norm()) for x in theirs)
     for found, expected in zip(ours, theirs, strict=True):
         check_identity(found, expected, terms=20 * length * lists, scale=size)
@@ -144,15 +138,9 @@ def test_biases_start_alike_wherever_heads_agree(chosen, heads_there):
 
 
 def test_their_deviation_is_std():
-    config = replace(SIZES, context=64)
-    scores = Decoder(config, resolve("vanilla", config.shape), std=0.02).layers[1]["attention"].position_bias.scores
+    scores = Decoder(replace(SIZES, context=64), VANILLA, std=0.02).layers[1]["attention"].position_bias.scores
     assert float(scores.detach().std()) == pytest.approx(0.02, rel=0.05)
     assert abs(float(scores.detach().mean())) < 5 * 0.02 / scores.numel() ** 0.5
-
-
-def test_without_biases_there_are_none():
-    model = Decoder(replace(SIZES, positions="none"), resolve("vanilla", SIZES.shape))
-    assert not any(isinstance(module, PositionBias) for module in model.modules())
 
 
 @pytest.mark.parametrize("changes", [{}, {"score": "linear"}, {"mask": "none"}])
@@ -175,12 +163,10 @@ def test_zero_biases_are_none(changes):
 
 def test_dropout_of_a_softmax_s_weights_acts_in_training_only():
     """The embeddings' and sublayers' dropout replaced by nothing, so that the weights' alone is left."""
-    config = replace(SIZES, dropout=0.5)
-    model = Decoder(config, resolve("vanilla", config.shape), std=0.5)
+    model, twin = Decoder(replace(SIZES, dropout=0.5), VANILLA, std=0.5), Decoder(SIZES, VANILLA, std=0.5)
     model.dropout = torch.nn.Identity()
     tokens = torch.arange(5)[None]
     torch.manual_seed(0)
     assert not torch.equal(model(tokens), model(tokens))
     model.eval()
-    twin = Decoder(SIZES, resolve("vanilla", config.shape), std=0.5)
     assert torch.equal(model(tokens), twin(tokens))

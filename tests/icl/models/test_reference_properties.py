@@ -29,9 +29,9 @@ from tests.icl.models.reference_variants import REFERENCES
 from tests.icl.models.references import decode
 from tests.icl.models.test_references import NEEDS
 from theory.plans.architecture import Architecture, Vectors
-from theory.plans.plan import Chain, plan
 from theory.plans.variants import VARIANTS
 
+TINY = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=3, context=4, stem=Vectors(3))
 KINDS = [(name, False) for name in VARIANTS] + [(name.replace("_", "-"), True) for name in LATENTS]
 
 
@@ -107,35 +107,20 @@ def check_padding(case, model, real):
     check_same(padded, alone, leaves_of(model), inputs_of(case), case)
 
 
-@pytest.mark.parametrize(("name", "latent"), KINDS)
-def test_padding_does_not_matter(name, latent):
+DYNAMIC = ["vanilla", "cross-layer", "dva-attention", "dva-initial-attention"]
+PADDED = [
+    *((name, {"latent": latent}) for name, latent in KINDS),
+    *((name, {"mask": "none"}) for name in DYNAMIC),
+    *((name, {"mask": mask, "positions": "bias"}) for mask in ("causal", "none") for name in [*DYNAMIC, "skipv0"]),
+]
+
+
+@pytest.mark.parametrize(("name", "needs"), PADDED)
+def test_padding_does_not_matter(name, needs):
     @settings(max_examples=3)
     @given(st.data())
     def held(data):
-        case = data.draw(cases(latent=latent, **NEEDS.get(name, {})))
-        check_padding(case, model_of(case, name), data.draw(real_tokens(case)))
-
-    held()
-
-
-@pytest.mark.parametrize("name", ["vanilla", "cross-layer", "dva-attention", "dva-initial-attention"])
-def test_padding_does_not_matter_without_a_mask(name):
-    @settings(max_examples=3)
-    @given(st.data())
-    def held(data):
-        case = data.draw(cases(mask="none"))
-        check_padding(case, model_of(case, name), data.draw(real_tokens(case)))
-
-    held()
-
-
-@pytest.mark.parametrize("name", ["vanilla", "skipv0", "cross-layer", "dva-attention", "dva-initial-attention"])
-@pytest.mark.parametrize("mask", ["causal", "none"])
-def test_padding_does_not_matter_to_biases_of_positions(name, mask):
-    @settings(max_examples=3)
-    @given(st.data())
-    def held(data):
-        case = data.draw(cases(mask=mask, positions="bias", **NEEDS.get(name, {})))
+        case = data.draw(cases(**needs, **NEEDS.get(name, {})))
         check_padding(case, model_of(case, name), data.draw(real_tokens(case)))
 
     held()
@@ -144,17 +129,7 @@ def test_padding_does_not_matter_to_biases_of_positions(name, mask):
 @pytest.mark.parametrize("positions", ["none", "bias"])
 @pytest.mark.parametrize("real", [[True] * 4, [False, True, True, True], [True, True, True, False]])
 def test_padding_does_not_matter_under_the_context_mask(real, positions):
-    made = Architecture(
-        d_model=4,
-        n_layers=2,
-        n_heads=2,
-        d_ff=3,
-        context=4,
-        stem=Vectors(3),
-        mask="context",
-        score="linear",
-        positions=positions,
-    )
+    made = replace(TINY, mask="context", score="linear", positions=positions)
     case = Case(made, batch=1, length=4, seed=0)
     check_padding(case, model_of(case, "vanilla"), torch.tensor([real]))
 
@@ -162,12 +137,7 @@ def test_padding_does_not_matter_under_the_context_mask(real, positions):
 @pytest.mark.parametrize("mask", ["causal", "none"])
 def test_unmarked_padding_matters(mask):
     """The control of the tests above, on vectors, no two of which are alike."""
-    case = Case(
-        Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=3, context=4, stem=Vectors(3), mask=mask),
-        batch=2,
-        length=4,
-        seed=0,
-    )
+    case = Case(replace(TINY, mask=mask), batch=2, length=4, seed=0)
     model, real = model_of(case, "vanilla"), torch.ones(case.batch, case.length, dtype=torch.bool)
     real[:, 0] = False
     inputs = inputs_of(case)
@@ -238,34 +208,28 @@ DEPTHS = [
 ]
 
 
+def check_is_vanilla(case, model, own):
+    """A model of these weights of its own, and of vanilla's else, is the vanilla model."""
+    vanilla = model_of(case, "vanilla")
+    leaves, inputs = leaves_of(vanilla), inputs_of(case)
+    check_same(lambda w, x: call(model, w | own, x), partial(call, vanilla), leaves, inputs, case)
+
+
 def check_is_residual(case, name, options, query=0.0):
     """A depth variant whose queries are `query` times a random vector is the residual network of the same weights."""
-    shape = case.made.shape
-    vanilla = model_of(case, "vanilla")
-    model = Decoder(case.made, VARIANTS[name].make(shape, **options)).double()
+    model = Decoder(case.made, VARIANTS[name].make(case.made.shape, **options)).double()
     numbers = Generator(case.seed, 5)
     depth = {key: p.detach() for key, p in model.named_parameters() if key.startswith("depth.")}
     for key, weight in depth.items():
         free = 0.3 if key.endswith("gain") else query
         depth[key] = (weight if key.endswith("gain") else 0) + free * numbers.normal(tuple(weight.shape), torch.float64)
-    check_same(
-        lambda w, x: functional_call(model, w | depth, (x,)),
-        partial(call, vanilla),
-        leaves_of(vanilla),
-        inputs_of(case),
-        case,
-    )
+    check_is_vanilla(case, model, depth)
 
 
 @pytest.mark.parametrize(("name", "options"), DEPTHS)
 def test_zero_depth_queries_make_the_residual_network(name, options):
     """The weights are then equal, and every read is followed by a norm, which removes their common factor."""
-
-    @drawn(name, examples=4, norm_eps=0.0, d_model=4)
-    def held(case):
-        check_is_residual(case, name, options)
-
-    held()
+    drawn(name, examples=4, norm_eps=0.0, d_model=4)(lambda case: check_is_residual(case, name, options))()
 
 
 @pytest.mark.parametrize(("name", "options"), DEPTHS)
@@ -280,16 +244,10 @@ def test_neither_with_an_eps_nor_with_queries(name, options, eps, query):
 
 
 def check_is_vanilla_without(case, silent):
-    vanilla, model = model_of(case, "vanilla"), model_of(case, "dva-attention")
+    model = model_of(case, "dva-attention")
     gates = {key: p.detach() for key, p in model.named_parameters() if "_gate" in key}
     gates |= {key: torch.zeros_like(p) for key, p in gates.items() if f".{silent}." in key}
-    check_same(
-        lambda w, x: functional_call(model, w | gates, (x,)),
-        partial(call, vanilla),
-        leaves_of(vanilla),
-        inputs_of(case),
-        case,
-    )
+    check_is_vanilla(case, model, gates)
 
 
 @settings(max_examples=10)
@@ -303,11 +261,3 @@ def test_revised_dynamic_values_without_gates_are_vanilla(case, silent):
 def test_revised_dynamic_values_with_gates_are_not(case):
     with pytest.raises(AssertionError, match="differ by"):
         check_is_vanilla_without(case, "none")
-
-
-@settings(max_examples=5)
-@given(cases(most_layers=3))
-def test_a_chain_is_no_residual_network(case):
-    model, chain = model_of(case, "vanilla"), generic(case.made, plan(case.made.shape, depth=Chain()), case.seed)
-    inputs = inputs_of(case)
-    assert not torch.allclose(model(inputs), chain(inputs))

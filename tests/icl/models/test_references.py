@@ -61,13 +61,19 @@ OPTIONS = [
 LATENT_OPTIONS = [("skipv1", {"ratio": 0.25}), ("svformer", {"anchors": (1, 3)}), ("cross_layer", {"source": 1})]
 
 
-def hold(name, options, examples=4, **needs):
+def hold(make, reference, examples=4, **needs):
+    """The decoder under the plan of any shape is the reference."""
+
     @settings(max_examples=examples)
     @given(cases(**needs))
     def held(case):
-        agree(case, VARIANTS[name].make(case.made.shape, **options), REFERENCES[name](**options))
+        agree(case, make(case.made.shape), reference)
 
     held()
+
+
+def hold_variant(name, options, examples=4, **needs):
+    hold(lambda shape: VARIANTS[name].make(shape, **options), REFERENCES[name](**options), examples, **needs)
 
 
 def label(value):
@@ -80,54 +86,43 @@ def test_every_variant_has_a_reference():
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variant(name):
-    hold(name, {}, **NEEDS.get(name, {}))
+    hold_variant(name, {}, **NEEDS.get(name, {}))
 
 
 @pytest.mark.parametrize(("name", "options", "needs"), OPTIONS, ids=label)
 def test_options(name, options, needs):
-    hold(name, options, **needs)
+    hold_variant(name, options, **needs)
 
 
-@settings(max_examples=12)
-@given(cases(stems=("tokens", "tied", "vectors", "patches")))
-def test_families(case):
+def test_families():
     """Tied and untied, biased, every norm, position and feed-forward, grouped queries, patches without a mask."""
-    agree(case, VARIANTS["vanilla"].make(case.made.shape), REFERENCES["vanilla"]())
+    hold_variant("vanilla", {}, examples=12, stems=("tokens", "tied", "vectors", "patches"))
 
 
-@settings(max_examples=10)
-@given(cases(d_ff=0, norm="none", most_layers=2, stems=("vectors",)))
-def test_attention_alone(case):
-    agree(case, VARIANTS["vanilla"].make(case.made.shape), REFERENCES["vanilla"]())
+def test_attention_alone():
+    hold_variant("vanilla", {}, examples=10, d_ff=0, norm="none", most_layers=2, stems=("vectors",))
 
 
-@settings(max_examples=10)
-@given(cases(most_layers=3))
-def test_chain(case):
-    vanilla = REFERENCES["vanilla"]()
-    agree(case, plan(case.made.shape, depth=Chain()), replace(vanilla, depth=no_residual))
+def test_chain():
+    chain = replace(REFERENCES["vanilla"](), depth=no_residual)
+    hold(lambda shape: plan(shape, depth=Chain()), chain, examples=10, most_layers=3)
 
 
 @pytest.mark.parametrize("name", ["skipv1", "resformer", "dva-attention", "dva-initial-attention", "cross-layer"])
 def test_grouped_queries(name):
-    @settings(max_examples=4)
-    @given(cases(**NEEDS.get(name, {}), **DEEP, n_kv_heads=2, n_heads=6))
-    def held(case):
-        agree(case, VARIANTS[name].make(case.made.shape), REFERENCES[name]())
-
-    held()
+    hold_variant(name, {}, **NEEDS.get(name, {}), **DEEP, n_kv_heads=2, n_heads=6)
 
 
 @pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in LATENTS), *LATENT_OPTIONS], ids=label)
 def test_latent(name, options):
     name = name.replace("_", "-")
-    hold(name, options, latent=True, least_layers=3, least_heads=4 if name == "skipv1" else 1)
+    hold_variant(name, options, latent=True, least_layers=3, least_heads=4 if name == "skipv1" else 1)
 
 
 @pytest.mark.parametrize("mask", ["causal", "none", "context"])
 @pytest.mark.parametrize("name", ["vanilla", "skipv1", "resformer", "cross-layer", "dva-attention"])
 def test_linear_attention(name, mask):
-    hold(name, {}, examples=3, score="linear", mask=mask, stems=("vectors",), **NEEDS.get(name, {}))
+    hold_variant(name, {}, examples=3, score="linear", mask=mask, stems=("vectors",), **NEEDS.get(name, {}))
 
 
 DYNAMIC = {
@@ -142,19 +137,10 @@ DYNAMIC = {
 def test_dynamic_values_of_mixed_values(name, form, rule):
     """Where another variant says what v_j is, Dynamic Value Attention's formulas go on from there."""
 
-    @settings(max_examples=4)
-    @given(cases(**NEEDS.get(name, {}), least_layers=2))
-    def held(case):
-        both = combine(*(VARIANTS[variant].make(case.made.shape) for variant in (name, form)))
-        agree(case, both, Reference(lambda x, h: rule(x, h, DYNAMIC[name](x, h))))
+    def both(shape):
+        return combine(*(VARIANTS[variant].make(shape) for variant in (name, form)))
 
-    held()
-
-
-@settings(max_examples=10)
-@given(cases())
-def test_blocks_of_one_sublayer_are_full_attention_residuals(case):
-    agree(case, VARIANTS["attnres-block"].make(case.made.shape, size=1), REFERENCES["attnres"]())
+    hold(both, Reference(lambda x, h: rule(x, h, DYNAMIC[name](x, h))), **NEEDS.get(name, {}), least_layers=2)
 
 
 # --- controls: a wrong formula is rejected --------------------------------------------------------------------------
@@ -214,12 +200,7 @@ def test_a_wrong_formula_is_rejected(name):
 
 DEPTH_OPTIONS = [("denseformer", {}), ("attnres", {}), *(("attnres-block", {"size": size}) for size in (2, 3))]
 HEADS = [name for name in VARIANTS if REFERENCES[name]().depth is residual and not name.startswith("dva")]
-KINDS = {
-    "heads": {},
-    "latent": {"latent": True},
-    "linear": {"score": "linear"},
-    "patches": {"stems": ("patches",)},
-}
+KINDS = {"heads": {}, "latent": {"latent": True}, "linear": {"score": "linear"}, "patches": {"stems": ("patches",)}}
 PRODUCT = [
     (name, depth, options, kind)
     for name in HEADS
@@ -232,16 +213,11 @@ PRODUCT = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "depth", "options", "kind"), PRODUCT, ids=label)
 def test_product(name, depth, options, kind):
-    values, rule = REFERENCES[name](), REFERENCES[depth](**options).depth
+    def both(shape):
+        return combine(VARIANTS[name].make(shape), VARIANTS[depth].make(shape, **options))
 
-    @settings(max_examples=4)
-    @given(cases(**{"least_layers": 2, **NEEDS.get(name, {}), **KINDS[kind]}))
-    def held(case):
-        shape = case.made.shape
-        both = combine(VARIANTS[name].make(shape), VARIANTS[depth].make(shape, **options))
-        agree(case, both, replace(values, depth=rule))
-
-    held()
+    reference = replace(REFERENCES[name](), depth=REFERENCES[depth](**options).depth)
+    hold(both, reference, **{"least_layers": 2, **NEEDS.get(name, {}), **KINDS[kind]})
 
 
 @pytest.mark.slow  # minutes: sixty sizes of every variant and option, where the tests above draw four
@@ -249,4 +225,4 @@ def test_product(name, depth, options, kind):
     ("name", "options", "needs"), [*((name, {}, NEEDS.get(name, {})) for name in VARIANTS), *OPTIONS], ids=label
 )
 def test_variant_at_length(name, options, needs):
-    hold(name, options, examples=60, **needs)
+    hold_variant(name, options, examples=60, **needs)

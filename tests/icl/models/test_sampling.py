@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from icl.models.decoder import Decoder
 from icl.models.sampling import Sampling, generate
+from tests.icl.models.small import LLAMA
 from theory.errors import BadInput
 from theory.plans.architecture import Vectors
 from theory.plans.names import resolve
-
-from .test_decoder import LLAMA
 
 SCORES = torch.tensor([[2.0, 0.0, 1.0, 1.0, -3.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
 

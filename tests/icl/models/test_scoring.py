@@ -1,4 +1,4 @@
-"""Likelihoods of texts: against one pass a pair, written out."""
+"""Likelihoods of texts, against one pass a pair, written out; and models for other lengths than they were built for."""
 
 from dataclasses import replace
 from unittest import mock
@@ -8,8 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from icl.models.context import of_context
 from icl.models.decoder import Decoder
 from icl.models.scoring import score, windows
+from icl.testing import check_identity
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import resolve
@@ -29,9 +31,7 @@ MODEL = model_of()
 def alone(model, context, continuation):
     """Token by token."""
     total, greedy, text = 0.0, True, list(context)
-    room = model.config.context
-    whole = [*context, *continuation]
-    first = max(0, len(whole) - 1 - room)
+    first = max(0, len(context) + len(continuation) - 1 - model.config.context)
     for token in continuation:
         with torch.no_grad():
             scores = model(torch.tensor([text[first:]]))[0, -1].float().log_softmax(-1)
@@ -86,3 +86,43 @@ def test_what_is_no_causal_model_of_tokens_is_refused():
         with pytest.raises(BadInput, match="only a causal model of tokens"):
             score(model_of(config, "vanilla"), [([1], [1])])
     assert score(MODEL, []) == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(["rope", "learned", "none", "bias"]),
+    st.sampled_from(["vanilla", "skipv1", "attnres"]),
+    st.integers(1, 6),
+)
+def test_a_shorter_context_is_the_same_function_of_shorter_texts(positions, variant, context):
+    model = model_of(replace(CONFIG, positions=positions), variant)
+    found = of_context(model, context)
+    tokens = torch.randint(7, (2, context), generator=torch.Generator().manual_seed(0))
+    check_identity(found(tokens), model(tokens), terms=100)
+    assert (found.config.context, model.config.context, found.training) == (context, 6, False)
+    if context < 6:
+        with pytest.raises(ValueError, match="more than the context"):
+            found(torch.zeros(1, 6, dtype=torch.long))
+
+
+def test_what_is_cut_is_its_own_and_the_rest_is_shared():
+    model = model_of(replace(CONFIG, positions="learned"))
+    found = of_context(model, 3)
+    old = dict(model.named_parameters())
+    for name, weight in found.named_parameters():
+        assert weight.requires_grad
+        assert (weight.data_ptr() == old[name].data_ptr()) == (name != "positions")
+    assert of_context(model, 6) is model
+
+
+@pytest.mark.parametrize(("positions", "ends"), [("learned", "positions"), ("bias", "scores"), ("rope", None)])
+def test_a_longer_context_needs_positions_that_go_on(positions, ends):
+    model = model_of(replace(CONFIG, positions=positions))
+    if ends is None:
+        assert of_context(model, 9).config.context == 9
+        return
+    says = rf"^9 tokens are more than the context of 6, at which .*{ends} of the model ends"
+    with pytest.raises(BadInput, match=says):
+        of_context(model, 9)
+    with pytest.raises(BadInput, match="context"):
+        of_context(model, 0)

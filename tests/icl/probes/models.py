@@ -10,22 +10,14 @@ from theory.plans.names import model as named
 from theory.plans.plan import Plan
 
 VOCAB, CONTEXT = 7, 6
+SIZES = Architecture(
+    d_model=16, n_layers=2, n_heads=2, d_ff=6, context=CONTEXT, stem=Tokens(VOCAB), positions="none", norm_eps=1e-5
+)
 
 
 def config_of(layers=2, heads=2, group=1, d_model=16, **changes):
-    made = Architecture(
-        d_model=d_model,
-        n_layers=layers,
-        n_heads=heads * group,
-        d_ff=6,
-        context=CONTEXT,
-        stem=Tokens(VOCAB),
-        n_kv_heads=heads,
-        head_dim=max(1, d_model // (heads * group)),
-        positions="none",
-        norm_eps=1e-5,
-    )
-    return replace(made, **changes)
+    config = replace(SIZES, d_model=d_model, n_layers=layers, n_heads=heads * group, n_kv_heads=heads, head_dim=1)
+    return replace(config, **{"head_dim": max(1, d_model // (heads * group)), **changes})
 
 
 def latent_of(config):

@@ -1,6 +1,6 @@
-"""Magnitudes measured in real decoders against bounds from their weights, and against plain recomputation."""
+"""Magnitudes and gradients in real decoders against bounds from their weights, and against plain recomputation."""
 
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,48 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.models.decoder import Decoder
+from icl.probes.gradients import gradients
 from icl.probes.magnitude import AttentionWeights, magnitudes, sublayer_weights
 from icl.testing import plans
+from tests.icl.probes import models
+from tests.icl.probes.models import VOCAB, model_of
 from theory.attnres.bounds import read_bounds, start_scale
 from theory.attnres.sublayers import attention_bound, feed_forward_bound
-from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 from theory.plans.plan import DepthAttention, plan
-from theory.plans.presets import toy
+from theory.plans.presets import llama, toy
 
 SLACK = 1 + 1e-9  # float64 through a few dozen products
-VOCAB = 7
-
-
-def config_of(layers=2, heads=2, group=1, **changes):
-    made = Architecture(
-        d_model=10,
-        n_layers=layers,
-        n_heads=heads * group,
-        d_ff=6,
-        context=6,
-        stem=Tokens(VOCAB),
-        n_kv_heads=heads,
-        head_dim=5,
-        positions="none",
-        norm_eps=1e-5,
-    )
-    return replace(made, **changes)
-
-
-def model_of(config, variant, seed=0, scale=1.0):
-    """In float64, every parameter moved by normal numbers of size `scale`, the depth queries among them."""
-    chosen = resolve(variant, config.shape) if isinstance(variant, str) else variant
-    model = Decoder(config, chosen, seed=seed).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += scale * torch.randn(parameter.shape, generator=generator).double()
-    return model.eval()
+config_of = partial(models.config_of, d_model=10, head_dim=5)
 
 
 def tokens(seed=0):
-    return torch.randint(VOCAB, (3, 6), generator=torch.Generator().manual_seed(seed))
+    return models.tokens(seed=seed)
 
 
 def square(answer):
@@ -104,10 +79,10 @@ def test_the_bound_of_full_fails_for_other_rules(variant):
     for name in (variant, "attnres"):
         model = aligned(name)
         found = magnitudes(model, tokens(), square)
-        full = read_bounds(
-            model.config, resolve("attnres", model.config.shape), found.output_max[0], found.output_max[1:]
+        full, own = (
+            read_bounds(model.config, plan, found.output_max[0], found.output_max[1:])
+            for plan in (resolve("attnres", model.config.shape), model.plan)
         )
-        own = read_bounds(model.config, model.plan, found.output_max[0], found.output_max[1:])
         assert all(size <= bound * SLACK for size, bound in zip(found.read_max, own, strict=True))
         assert (found.read_max[-1] > full[-1] * SLACK) == (name != "attnres")
 
@@ -190,10 +165,8 @@ def test_leaves_the_model_as_it_was():
     before = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     with torch.no_grad():
         magnitudes(model, tokens(), square)
-    assert all(
-        torch.equal(a, p.grad)
-        for a, p in zip(before, (p for p in model.parameters() if p.grad is not None), strict=True)
-    )
+    after = [p.grad for p in model.parameters() if p.grad is not None]
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     modules = list(model.modules())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in modules)
     with pytest.raises(ZeroDivisionError):
@@ -256,3 +229,39 @@ def test_weights_of_grouped_queries_are_repeated():
     heads = torch.randn(1, 4, 1, 5, dtype=torch.float64)
     joined = sum(o @ h for o, h in zip(first.output, heads[0, :, 0].numpy(), strict=True))
     assert np.allclose(joined, attention.output(heads)[0, 0].detach().numpy(), rtol=1e-12, atol=1e-12)
+
+
+CONFIG = llama(d_model=6, n_heads=1, n_layers=2, d_ff=5, vocab=7, context=5)
+TOKENS = torch.tensor([[0, 3, 1, 6], [5, 5, 0, 4]])
+
+
+def loss(answer):
+    return torch.sin(answer * torch.arange(1, 8)).mean()
+
+
+@pytest.mark.parametrize("name", ["vanilla", "attnres", "attnres-block:size=2", "denseformer"])
+def test_gradients_of_branches_add_up_to_what_the_stream_gets(name):
+    model = Decoder(CONFIG, resolve(name, CONFIG.shape), std=0.5).double()
+    found, whole = gradients(model, TOKENS, loss), magnitudes(model, TOKENS, loss)
+    assert found.loss == loss(model(TOKENS)).item()
+    assert [float(g.norm()) for g in found.of_outputs] == pytest.approx(list(whole.output_gradient))
+    later = torch.stack(found.of_reads).flip(0).cumsum(0).flip(0)  # each with all later ones added
+    own, stream = ([float(g.norm()) for g in gs] for gs in (found.of_reads, later))
+    assert (own if "attnres" in name else stream) == pytest.approx(list(whole.read_gradient))
+    assert (stream if "attnres" in name else own) != pytest.approx(list(whole.read_gradient))
+    by_layer = [n for n in found.of_parameters if n.startswith("layers.1.")]
+    squares = sum(float(found.of_parameters[n].norm()) ** 2 for n in by_layer)
+    assert squares**0.5 == pytest.approx(whole.layer_gradient[1])
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_gradient_is_a_difference_of_losses():
+    model = Decoder(CONFIG, resolve("attnres", CONFIG.shape), std=0.5).double()
+    gradient, step = gradients(model, TOKENS, loss).of_parameters["layers.0.attention.output.weight"], 1e-6
+    with torch.no_grad():
+        weight = model.get_parameter("layers.0.attention.output.weight")
+        weight[1, 2] += step
+        up = float(loss(model(TOKENS)))
+        weight[1, 2] -= 2 * step
+        down = float(loss(model(TOKENS)))
+    assert (up - down) / (2 * step) == pytest.approx(float(gradient[1, 2]), rel=1e-5)

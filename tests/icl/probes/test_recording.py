@@ -71,8 +71,7 @@ def test_latents(variant):
 @pytest.mark.parametrize("changes", [{"mask": "none"}, {"mask": "context"}, {"score": "linear"}, {"qkv_bias": True}])
 @pytest.mark.parametrize("positions", ["none", "bias"])
 def test_masks_scores_and_biases(changes, positions):
-    changes = {**changes, "positions": positions}
-    check(model_of(config_of(layers=3, **changes), "cross-layer", scale=0.3), tokens())
+    check(model_of(config_of(layers=3, positions=positions, **changes), "cross-layer", scale=0.3), tokens())
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)

@@ -22,6 +22,23 @@ CONFIG = {
 }
 
 
+# A layer's own value heads first, then layer 1's; and nothing beside.
+OWN_FIRST = {
+    "mixed": lambda own, first: own if own is first else torch.cat([own, first[:, 1:]], dim=1),
+    "beside": lambda own, first: 0 * first,
+}
+
+
+def moved(model, seed=1):
+    """With biases, gains and weights over depth that are not left at their start, which hides where they belong."""
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    return model.eval()
+
+
 def head_dim(config):
     return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
 

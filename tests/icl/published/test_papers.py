@@ -1,22 +1,195 @@
-"""Papers' own layouts, written: what is read again is the same to the bit, and plain tensor code answers as we do."""
+"""Papers' own layouts, read and written: read again it is the same to the bit; plain tensor code answers as we do.
+
+The code of DenseFormer's and SkipV1Former's GPT-2 knows nothing of the decoder and takes their tensors.
+"""
 
 import json
 from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from icl.models.decoder import Decoder
 from icl.published.kinds import OF_LLAMA_S_NAMES, PAPERS
+from icl.published.layouts import Held, joined, taken
 from icl.published.papers import in_paper_s, save
 from icl.published.reading import load
 from icl.testing import check_identity
-from tests.icl.published import llama, test_reading, test_testbed
+from tests.icl.published import llama, test_reading
+from tests.icl.published.llama import OWN_FIRST, moved
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Stretched, Tokens, Vectors
 from theory.plans.names import resolve
 
-VOCAB = 13
+VOCAB, TOKENS = 13, torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
+D, HEADS, LAYERS, CONTEXT = 16, 4, 3, 10
+WIDTH = D // HEADS
+CONFIG = {"n_embd": D, "n_head": HEADS, "n_layer": LAYERS, "vocab_size": VOCAB, "sequence_length": CONTEXT}
+KINDS = {
+    "denseformer": {"increase_T_every": 1, "dilation_factor": 1},
+    "skipv1-gpt2": {"num_skip_head": 2},
+    "skipv1-gpt2-fused": {},
+}
+
+
+def block(kind, n):
+    return f"transformer.h.{n}.0." if kind == "denseformer" else f"transformer.h.{n}."
+
+
+def tensors(kind, bias=False, seed=0):
+    """As their code saves them: outputs by inputs, queries, keys and values of layer n's own heads."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return 0.4 * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    found = {"transformer.wte.weight": normal(VOCAB, D), "transformer.ln_f.weight": 1 + normal(D)}
+    for n in range(LAYERS):
+        own = D if n == 0 or kind == "denseformer" else D // 2
+        sizes = {"attn.c_proj": (D, D), "mlp.c_fc": (4 * D, D), "mlp.c_proj": (D, 4 * D)}
+        if kind == "skipv1-gpt2":
+            sizes |= {"attn.q_proj": (D, D), "attn.k_proj": (D, D), "attn.v_proj": (own, D)}
+        else:
+            sizes |= {"attn.c_attn": (2 * D + own, D)}
+        for name, size in sizes.items():
+            found[f"{block(kind, n)}{name}.weight"] = normal(*size)
+            if bias:
+                found[f"{block(kind, n)}{name}.bias"] = normal(size[0])
+        for name in ("ln_1", "ln_2"):
+            found[f"{block(kind, n)}{name}.weight"] = 1 + normal(D)
+            if bias:
+                found[f"{block(kind, n)}{name}.bias"] = normal(D)
+        if kind == "denseformer":
+            found[f"weights.{n}.weight"] = normal(1, n + 2)
+    if bias:
+        found["transformer.ln_f.bias"] = normal(D)
+    return found
+
+
+def turned(x):
+    """(T, heads, width): pairs of neighbours, by position / 10000^(2 i / width)."""
+    angles = torch.outer(torch.arange(len(x)).double(), 10_000.0 ** -(torch.arange(0, WIDTH, 2).double() / WIDTH))
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)[:, None]).flatten(-2)
+
+
+def logits(kind, w, tokens):
+    """Of one sequence."""
+    x = w["transformer.wte.weight"][tokens]
+    seen, first = [x], None
+
+    def linear(x, name):
+        return torch.nn.functional.linear(x, w[f"{name}.weight"], w.get(f"{name}.bias"))
+
+    def norm(x, name):
+        return torch.nn.functional.layer_norm(x, (D,), w[f"{name}.weight"], w.get(f"{name}.bias"), 1e-5)
+
+    for n in range(LAYERS):
+        at = block(kind, n)
+        h = norm(x, f"{at}ln_1")
+        if kind == "skipv1-gpt2":
+            q, k, v = (linear(h, f"{at}attn.{name}_proj") for name in "qkv")
+        else:
+            q, k, v = linear(h, f"{at}attn.c_attn").split([D, D, D if n == 0 or kind == "denseformer" else D // 2], -1)
+        q, k, v = (y.unflatten(-1, (-1, WIDTH)) for y in (q, k, v))
+        if n == 0:
+            first = v
+        elif kind != "denseformer":
+            v = torch.cat([v, first[:, HEADS // 2 :]], dim=1)
+        scores = torch.einsum("ihw,jhw->hij", turned(q), turned(k)) / WIDTH**0.5
+        hidden = torch.ones(len(tokens), len(tokens)).triu(1).bool()
+        shares = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+        x = x + linear(torch.einsum("hij,jhw->ihw", shares, v).flatten(1), f"{at}attn.c_proj")
+        inner = torch.nn.functional.gelu(linear(norm(x, f"{at}ln_2"), f"{at}mlp.c_fc"))
+        x = x + linear(inner, f"{at}mlp.c_proj")
+        if kind == "denseformer":
+            seen.append(x)
+            x = sum(a * y for a, y in zip(w[f"weights.{n}.weight"][0], seen, strict=True))
+    return norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T
+
+
+def write(folder, kind, weights, **changes):
+    folder.mkdir(exist_ok=True)
+    content = CONFIG | KINDS[kind] | {"model_type": kind} | changes
+    (folder / "config.json").write_text(json.dumps(content))
+    save_file({name: x.contiguous() for name, x in weights.items()}, folder / "model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_their_weights_answer_here_as_there(kind, bias, tmp_path):
+    """With what stands around them: prefixes of compilation, heads that are the embeddings, masks, rotary rates."""
+    weights = tensors(kind, bias)
+    around = {"lm_head.weight": weights["transformer.wte.weight"].clone(), "transformer.wpe.freqs": torch.ones(2)}
+    around |= {f"{block(kind, 0)}attn.bias": torch.ones(1, 1, CONTEXT, CONTEXT)} if not bias else {}
+    there = {f"_orig_mod.{name}": x for name, x in (weights | around).items()}
+    model = load(write(tmp_path / "x", kind, there, bias=bias), dtype=torch.float64)
+    check_identity(model(TOKENS)[0], logits(kind, weights, TOKENS[0]), terms=1000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_that_are_not_neighbours_are_other_models(kind, tmp_path):
+    """The control: with the rows of the queries as another convention would have them."""
+    weights = tensors(kind)
+    model = load(write(tmp_path / "x", kind, weights), dtype=torch.float64)
+    part = "attn.q_proj.weight" if kind == "skipv1-gpt2" else "attn.c_attn.weight"
+    name = block(kind, 0) + part
+    other = weights[name].clone()
+    other[:D] = other[:D].unflatten(0, (-1, WIDTH // 2, 2)).transpose(1, 2).flatten(0, 2)
+    with pytest.raises(AssertionError):
+        check_identity(model(TOKENS)[0], logits(kind, weights | {name: other}, TOKENS[0]), terms=1000)
+
+
+def test_what_is_taken_apart_is_joined_again():
+    held, whole = Held(("a.query.weight", "a.key.weight", "b.value.weight"), neighbours=4), torch.randn(20, 3)
+    sizes = dict(zip(held.parameters, (8, 8, 4), strict=True))
+    parts = taken(held, whole, sizes)
+    assert torch.equal(joined(held, parts), whole)
+    assert not torch.equal(parts["a.query.weight"], whole[:8])
+    assert torch.equal(parts["b.value.weight"], whole[16:])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_period_that_is_not_said_is_that_of_the_tensors(grouped, tmp_path):
+    """Two layers to a group, as their code's own default has it, are refused by a tensor that only they have."""
+    weights = tensors("denseformer")
+    if grouped:
+        weights = {name.replace("h.1.0.", "h.0.1.").replace("h.2.0.", "h.1.0."): x for name, x in weights.items()}
+    folder = write(tmp_path / "x", "denseformer", weights)
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({n: x for n, x in content.items() if n in CONFIG or "type" in n}))
+    if grouped:
+        with pytest.raises(BadInput, match=r"holds transformer\.h\.0\.1\..*, which is not of the model"):
+            load(folder)
+    else:
+        found = load(folder, dtype=torch.float64)(TOKENS)[0]
+        check_identity(found, logits("denseformer", weights, TOKENS[0]), terms=1000)
+    dilated = tensors("denseformer") | {"weights.0.weight": torch.ones(1, 1).double()}
+    write(folder, "denseformer", dilated)
+    with pytest.raises(BadInput, match=r"weights\.0\.weight is \(1, 1\) where \(1, 2\) belongs"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "says"),
+    [
+        ("denseformer", {"increase_T_every": 2}, "increase_T_every is 2"),
+        ("denseformer", {"dilation_factor": 4}, "dilation_factor is 4"),
+        ("denseformer", {"positional_encoder": "none"}, "positional_encoder is 'none'"),
+        ("skipv1-gpt2", {"num_skip_head": 1}, "num_skip_head is 1 of 4"),
+        ("skipv1-gpt2", {"n_head": None}, "describes no model"),
+        ("skipv1-gpt2-fused", {"n_embd": 8}, "where"),
+    ],
+)
+def test_what_cannot_be_read_is_named(kind, changes, says, tmp_path):
+    with pytest.raises(BadInput, match=says):
+        load(write(tmp_path / "x", kind, tensors(kind), **changes))
+
+
+# --- written, and read again -----------------------------------------------------------------------------------------
+
 LLAMA = Architecture(
     d_model=16, n_layers=3, n_heads=4, d_ff=11, context=24, stem=Tokens(VOCAB), n_kv_heads=2, rope_theta=50.0
 )
@@ -30,18 +203,10 @@ SIZES = {
     for name in PAPERS
 }
 CASES = [pytest.param(name, sizes, id=f"{name}-{i}") for name in PAPERS for i, sizes in enumerate(SIZES[name])]
-TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 
 
 def decoder(name, sizes, dtype=torch.float32):
-    """With gains, biases and depth weights that are not left at their start, which hides where they belong."""
-    model = Decoder(sizes, resolve(PAPERS[name][1], sizes.shape), std=0.4).to(dtype).eval()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return model
+    return moved(Decoder(sizes, resolve(PAPERS[name][1], sizes.shape), std=0.4).to(dtype))
 
 
 @pytest.mark.parametrize(("name", "sizes"), CASES)
@@ -66,12 +231,9 @@ def test_plain_tensor_code_answers_as_we_do(name):
     ours = decoder(name, SIZES[name][0], torch.float64)
     config, tensors = in_paper_s(ours, name, torch.float64)
     if name not in OF_LLAMA_S_NAMES:
-        return check_identity(ours(TOKENS)[0], test_testbed.logits(name, tensors, TOKENS[0]), terms=1000)
-    mixes = {"mixed": lambda own, first: own if own is first else torch.cat([own, first[:, 1:]], dim=1)}
-    if name != "skipv1":
-        _, mixes = test_reading.MIXED[name]
-    beside = {"beside": lambda own, first: 0 * first}
-    check_identity(ours(TOKENS), llama.logits(config, tensors, TOKENS, **beside | mixes), terms=1000)
+        return check_identity(ours(TOKENS)[0], logits(name, tensors, TOKENS[0]), terms=1000)
+    mixes = OWN_FIRST if name == "skipv1" else test_reading.MIXED[name][1]
+    check_identity(ours(TOKENS), llama.logits(config, tensors, TOKENS, **mixes), terms=1000)
     if name in ("resformer", "neutreno"):
         with pytest.raises(AssertionError):
             check_identity(ours(TOKENS), llama.logits(config, tensors, TOKENS), terms=1000)

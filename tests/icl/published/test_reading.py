@@ -15,7 +15,7 @@ import icl
 from icl.models.context import of_context
 from icl.published.reading import architecture, is_published, load
 from icl.testing import check_identity
-from tests.icl.published.llama import CONFIG, logits, state_dict, write
+from tests.icl.published.llama import CONFIG, OWN_FIRST, logits, state_dict, write
 from theory.errors import BadInput
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
@@ -102,18 +102,11 @@ def test_skipv1former_keeps_the_values_of_a_layer_s_own_heads_which_stand_first(
     weights, inputs = state_dict(CONFIG), tokens(CONFIG, 8)
     weights |= {name: x[:4] for name, x in weights.items() if "v_proj" in name and "layers.0" not in name}
     model = load(write(tmp_path, CONFIG, weights), variant="skipv1", dtype=torch.float64)
-
-    def expected(own_first):
-        def mixed(own, first):
-            return own if own is first else torch.cat([own, first[:, 1:]][:: 1 if own_first else -1], dim=1)
-
-        return logits(CONFIG, weights, inputs, mixed=mixed, beside=lambda own, first: 0 * first)
-
-    found = model(inputs)
-    agree(found, expected(own_first=True), CONFIG)
-    other = expected(own_first=False)
+    swapped = {"mixed": lambda own, first: own if own is first else torch.cat([first[:, 1:], own], dim=1)}
+    agree(model(inputs), logits(CONFIG, weights, inputs, **OWN_FIRST), CONFIG)
+    other = logits(CONFIG, weights, inputs, **OWN_FIRST | swapped)
     with pytest.raises(AssertionError):
-        agree(found, other, CONFIG)
+        agree(model(inputs), other, CONFIG)
 
 
 def test_mistral_is_llama_with_a_window(tmp_path):
@@ -153,8 +146,7 @@ def test_a_window_as_long_as_the_context_stays_when_that_is_lengthened(tmp_path)
     ],
 )
 def test_windows_of_all_layers_and_of_none(says, context, window, tmp_path):
-    config = CONFIG | {"model_type": "qwen2"} | says
-    assert _sizes(write(tmp_path, config, {})) == (context, window)
+    assert _sizes(write(tmp_path, CONFIG | {"model_type": "qwen2"} | says, {})) == (context, window)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from icl.published.kinds import KINDS, PAPERS
 from icl.published.papers import in_paper_s
 from icl.published.reading import load
 from icl.published.writing import save
+from tests.icl.published import test_papers as testbed
 from tests.icl.published import test_reading as reading
-from tests.icl.published import test_testbed as testbed
 from tests.icl.published import test_transformers as theirs
-from tests.icl.published.llama import CONFIG, logits, state_dict, write
+from tests.icl.published.llama import CONFIG, OWN_FIRST, logits, state_dict, write
 
 TABLE = Path(__file__).parents[3] / "icl" / "published" / "LAYOUTS.md"
 ROWS = {
@@ -23,10 +23,6 @@ ROWS = {
 }
 SEEDS = (0, 1, 2)
 TIMES, UNITS = 4, 4 * torch.finfo(torch.float32).eps
-OWN_FIRST = {
-    "mixed": lambda own, first: own if own is first else torch.cat([own, first[:, 1:]], dim=1),
-    "beside": lambda own, first: 0 * first,
-}
 
 
 @torch.no_grad()
@@ -45,7 +41,7 @@ def of_transformers(name, folder, seed):
 def of_papers(name, folder, seed):
     """Likewise, beside plain tensor code in float64, of the same rounded weights."""
     if name in testbed.KINDS:
-        weights, inputs = {n: x.float() for n, x in testbed.tensors(name, seed=seed).items()}, testbed.DRAWN
+        weights, inputs = {n: x.float() for n, x in testbed.tensors(name, seed=seed).items()}, testbed.TOKENS[0]
         place = testbed.write(folder / "theirs", name, weights)
 
         def plain(tensors):

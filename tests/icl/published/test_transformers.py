@@ -13,14 +13,14 @@ from icl.published import own, papers
 from icl.published.kinds import as_published
 from icl.published.reading import load
 from icl.published.writing import is_plain, save
+from tests.icl.published.llama import CONFIG, moved
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Stretched, Tokens, Vectors
 from theory.plans.names import resolve
 
 transformers = pytest.importorskip("transformers")
 
-VOCAB, CONTEXT = 13, 24
-ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}
+VOCAB, CONTEXT = CONFIG["vocab_size"], CONFIG["max_position_embeddings"]
 STRETCHED = {
     "rope_type": "llama3",
     "rope_theta": 500.0,
@@ -29,16 +29,11 @@ STRETCHED = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 12,
 }
+SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 LLAMA = {
-    "hidden_size": 16,
-    "intermediate_size": 11,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "vocab_size": VOCAB,
-    "max_position_embeddings": CONTEXT,
-    "rms_norm_eps": 1e-3,  # large enough to be missed
+    **{name: CONFIG[name] for name in (*SIZES, "max_position_embeddings", "rms_norm_eps")},
     "initializer_range": 0.3,
-    **ROPE,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 50.0},
 }
 GPT2 = {
     "n_embd": 12,
@@ -88,25 +83,21 @@ def model_of(kind, sizes, seed=0):
     torch.manual_seed(seed)
     config = getattr(transformers, f"{kind}Config")(**sizes)
     suffix = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
-    model = getattr(transformers, f"{kind}{suffix}")(config).eval()
-    with torch.no_grad():  # biases and gains are not left at their start, which hides where they belong
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
+    return moved(getattr(transformers, f"{kind}{suffix}")(config), seed=None)
 
 
 def decoder(config, name="vanilla", seed=0):
-    model = Decoder(config, resolve(name, config.shape), std=0.4, seed=seed).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    return model
+    return moved(Decoder(config, resolve(name, config.shape), std=0.4, seed=seed))
 
 
 def tokens(batch=2, length=20):
     return torch.randint(VOCAB, (batch, length), generator=torch.Generator().manual_seed(1))
+
+
+def saved_with(fields, model, folder):
+    model.save_pretrained(folder)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
 @torch.no_grad()
@@ -223,10 +214,7 @@ def test_nothing_is_written_over_or_left_half_written(tmp_path, monkeypatch):
     ],
 )
 def test_what_cannot_be_expressed_is_named(kind, fields, says, tmp_path):
-    sizes = GPT2 if kind == "GPT2" else LLAMA
-    model_of(kind, sizes).save_pretrained(tmp_path)
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    saved_with(fields, model_of(kind, GPT2 if kind == "GPT2" else LLAMA), tmp_path)
     with pytest.raises(BadInput, match=says):
         load(tmp_path)
 
@@ -245,9 +233,7 @@ def test_what_cannot_be_expressed_is_named(kind, fields, says, tmp_path):
 )
 def test_what_changes_no_answer_hinders_no_reading(kind, fields, tmp_path):
     sizes = GPT2 if kind == "GPT2" else LLAMA | {"num_key_value_heads": 2}
-    model_of(kind, sizes).save_pretrained(tmp_path)
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    saved_with(fields, model_of(kind, sizes), tmp_path)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     ours = load(tmp_path)
     assert ours.config.dropout == (0.1 if "activation_function" in fields else 0)

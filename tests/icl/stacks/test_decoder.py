@@ -155,7 +155,6 @@ def test_what_does_not_stack(changed, variant, said):
 def test_decoders_of_two_kinds():
     some, others = architecture(layers=2), architecture(layers=3)
     for config, name in ((others, "vanilla"), (some, "attnres")):
+        both = [Decoder(c, resolve(n, c.shape)) for c, n in ((some, "vanilla"), (config, name))]
         with pytest.raises(BadInput, match="one architecture"):
-            StackedDecoder(
-                [Decoder(some, resolve("vanilla", some.shape)), Decoder(config, resolve(name, config.shape))]
-            )
+            StackedDecoder(both)

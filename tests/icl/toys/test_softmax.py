@@ -10,10 +10,9 @@ from icl.prompts import TRAIN_STREAM, RegressionTask
 from icl.testing import check_identity
 from icl.toys.literal import assumed_copy
 from icl.toys.softmax import SoftmaxToys
-from icl.toys.stack import explained_signal
 from icl.toys.stacked import Gaussian, Given, Opposed, ToySpec
-from icl.toys.training import toy_recipe, train
 from icl.toys.transformer import ATTENTION_HEADS, LAYERS, TransformerSpec, TransformerToys
+from tests.icl.toys.small import randomised
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Head
 
@@ -29,22 +28,14 @@ TRANSFORMERS = [
 ]
 
 
-def randomised(toys):
-    with torch.no_grad():
-        for name, p in toys.named_parameters():
-            p.copy_(torch.randn(p.shape, generator=torch.Generator().manual_seed(1), dtype=p.dtype) / 2)
-            p.mul_(toys.get_buffer(f"mask_{name}"))
-    return toys
-
-
 @pytest.fixture
 def softmax():
-    return randomised(SoftmaxToys(SOFTMAX, dtype=torch.float64))
+    return randomised(SoftmaxToys(SOFTMAX, dtype=torch.float64), size=0.5)
 
 
 @pytest.fixture
 def transformers():
-    return randomised(TransformerToys(TRANSFORMERS, dtype=torch.float64))
+    return randomised(TransformerToys(TRANSFORMERS, dtype=torch.float64), size=0.5)
 
 
 def plain_softmax(toys, i, tokens):
@@ -133,18 +124,6 @@ def test_squeezed_tokens_hide_what_the_theorem_says(transformers, softmax):
                 if len(hidden):
                     after = toys(changed(tokens, **{what: hidden.sum(0)}))[s, m]
                     assert torch.allclose(after, before) != seen
-
-
-def test_a_toy_is_what_it_is_alone():
-    """Start, prompts and training do not depend on what else is in the stack."""
-    recipe = toy_recipe(30, 16, 0.02, log_every=15)
-    for make, specs in ((SoftmaxToys, SOFTMAX), (TransformerToys, TRANSFORMERS)):
-        together, alone = make(specs, torch.float64), make(specs[:1], torch.float64)
-        for toys in (together, alone):
-            list(train(toys, recipe))
-        for name, numbers in alone.weights(0).items():
-            assert torch.allclose(numbers, together.weights(0)[name], atol=1e-9)
-        assert torch.allclose(explained_signal(together, 64)[0, 0], explained_signal(alone, 64)[0, 0])
 
 
 def test_the_last_head_starts_opposed():

@@ -12,10 +12,17 @@ from experiments.toys.runs import population_weights
 from icl.checkpoint import TENSORS, BadCheckpoint
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, RegressionTask
 from icl.testing import check_identity
+from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
 from icl.toys.literal import Toy
+from icl.toys.softmax import SoftmaxToys
 from icl.toys.stack import explained_signal
 from icl.toys.stacked import Gaussian, Given, Orthogonal, StackedToys, ToySpec
 from icl.toys.training import identity, toy_recipe, train
+from icl.toys.transformer import TransformerToys
+from tests.crashes import flip
+from tests.icl.toys.small import randomised
+from tests.icl.toys.test_end_to_end import specs_of
+from tests.icl.toys.test_softmax import SOFTMAX, TRANSFORMERS
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head, shares, toy_heads
 from theory.plans.names import resolve
@@ -38,13 +45,8 @@ def mixed_specs():
     ]
 
 
-def randomised(specs):
-    toys = StackedToys(specs, dtype=torch.float64)
-    with torch.no_grad():
-        for name, p in toys.named_parameters():
-            p.copy_(torch.randn(p.shape, generator=torch.Generator().manual_seed(1), dtype=p.dtype))
-            p.mul_(toys.get_buffer(f"mask_{name}"))
-    return toys
+def built(specs):
+    return randomised(StackedToys(specs, dtype=torch.float64))
 
 
 def twin(toys, i):
@@ -53,19 +55,15 @@ def twin(toys, i):
 
 
 def test_every_toy_predicts_what_its_plain_twin_predicts():
-    toys = randomised(mixed_specs())
+    toys = built(mixed_specs())
     batch = toys.batch(6, TRAIN_STREAM, 0)
     stacked = toys(batch.moments, batch.query[..., None, :])[..., 0, :]
     for i, spec in enumerate(toys.specs):
         s, m = toys.locate[i]
         sample = spec.task.sample(6, Generator(TRAIN_STREAM, spec.seed, 0), torch.float64)
         expected = twin(toys, i)(sample.tokens()).detach()
-        check_identity(
-            stacked[s, m, :, : spec.task.d].detach(),
-            expected,
-            terms=CHAINED * (2 * spec.task.n + 1),
-            scale=1 + float(expected.norm()),
-        )
+        allowed = {"terms": CHAINED * (2 * spec.task.n + 1), "scale": 1 + float(expected.norm())}
+        check_identity(stacked[s, m, :, : spec.task.d].detach(), expected, **allowed)
         assert not stacked[s, m, :, spec.task.d :].any()
 
 
@@ -78,7 +76,7 @@ def test_raw_keys_and_shared_matrices_are_read_as_the_formula_says():
     """W F K A x with F = sum over the tokens of value key^T, and the gradient goes into one matrix for all sharers."""
     tasks = RegressionTask(1, 2, 0.3), RegressionTask(3, 5, 0.5)
     kinds = (ONE_HEAD, SHARED, CROSS, MHA, ONE_READOUT)
-    toys = randomised([ToySpec(task, heads, rank, 0) for task in tasks for heads in kinds for rank in (0, 1, task.d)])
+    toys = built([ToySpec(task, heads, rank, 0) for task in tasks for heads in kinds for rank in (0, 1, task.d)])
     batch = toys.batch(4, TRAIN_STREAM, 0)
     stacked = toys(batch.moments, batch.query[..., None, :])[..., 0, :]
     for i, spec in enumerate(toys.specs):
@@ -107,7 +105,7 @@ def test_raw_keys_and_shared_matrices_are_read_as_the_formula_says():
 @settings(max_examples=10)
 @given(st.integers(0, 11), st.integers(0, 50))
 def test_gradients_are_the_plain_twin_s(i, step):
-    toys = randomised(mixed_specs())
+    toys = built(mixed_specs())
     u, w, k = torch.autograd.grad(toys.losses(toys.batch(4, TRAIN_STREAM, step)).sum(), [toys.u, toys.w, toys.k])
     spec, (s, m), plain = toys.specs[i], toys.locate[i], twin(toys, i)
     sample = spec.task.sample(4, Generator(TRAIN_STREAM, spec.seed, step), torch.float64)
@@ -137,18 +135,15 @@ def test_toys_take_a_recipe_with_any_schedule_but_only_settings_that_they_know()
 
 
 def test_without_a_clip_no_gradient_is_clipped():
-    for clip in (0.0, 1e9):
-        toys = StackedToys([SPEC])
+    both = [StackedToys([SPEC]) for _ in range(2)]
+    for toys, clip in zip(both, (0.0, 1e9), strict=True):
         list(train(toys, replace(SHORT, clip=clip)))
-        if clip == 0.0:
-            unclipped = toys.u.detach().clone()
-    assert torch.equal(toys.u, unclipped)
+    assert torch.equal(both[0].u, both[1].u)
 
 
 def test_masked_entries_never_move():
     toys = StackedToys(mixed_specs(), dtype=torch.float64)
-    for _ in train(toys, toy_recipe(5, batch=4, log_every=5)):
-        pass
+    list(train(toys, toy_recipe(5, batch=4, log_every=5)))
     for name, p in toys.named_parameters():
         assert not (p * (1 - toys.get_buffer(f"mask_{name}"))).any()
         assert (p != 0).any()
@@ -185,16 +180,27 @@ def test_training_a_stack_is_training_each_toy_in_a_loop():
     assert 0 < clipped < config.steps * len(specs), "the clip must bind for some toys and steps, and not for others"
 
 
-def test_a_toy_trains_the_same_whatever_else_is_in_the_stack():
-    spec = ToySpec(RegressionTask(3, 5, 0.2), SKIPV1, 2, seed=1)
-    config = toy_recipe(20, batch=8, log_every=20)
-    others = [ToySpec(RegressionTask(3, 5, 0.2), MHA, 1, seed=1), ToySpec(RegressionTask(2, 9, 2.0), MHA, 1, seed=0)]
-    alone, together = StackedToys([spec], dtype=torch.float64), StackedToys([*others, spec], dtype=torch.float64)
+TASK = RegressionTask(3, 5, 0.2)
+LAYERS = EndToEndSpec(RegressionTask(2, 3, 0.2), SKIPV1, 3, seed=1)
+STACKS = {  # a kind of toys, one of them, and others
+    StackedToys: (ToySpec(TASK, SKIPV1, 2, 1), ToySpec(TASK, MHA, 1, 1), ToySpec(RegressionTask(2, 9, 2.0), MHA, 1, 0)),
+    EndToEndToys: (LAYERS, replace(LAYERS, width=5, seed=0), replace(LAYERS, heads=MHA, scores="printed")),
+    SoftmaxToys: SOFTMAX,
+    TransformerToys: TRANSFORMERS,
+}
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_a_toy_is_what_it_is_alone(kind):
+    """Start, prompts and training do not depend on what else is in the stack."""
+    one, *others = STACKS[kind]
+    alone, together = kind([one], torch.float64), kind([*others, one], torch.float64)
     for toys in (alone, together):
-        for _ in train(toys, config):
-            pass
-    for name, x in alone.parameters_of(0).items():
-        torch.testing.assert_close(x, together.parameters_of(2)[name], rtol=1e-9, atol=1e-12)
+        list(train(toys, toy_recipe(30, batch=16, learning_rate=0.02, log_every=15)))
+    for name, x in alone.weights(0).items():
+        torch.testing.assert_close(x, together.weights(len(others))[name], rtol=1e-9, atol=1e-12)
+    found = explained_signal(together, 64)[together.locate[len(others)]]
+    torch.testing.assert_close(found, explained_signal(alone, 64)[0, 0])
 
 
 def test_initial_weights_are_shared_wherever_shapes_agree():
@@ -209,19 +215,19 @@ def test_initial_weights_are_shared_wherever_shapes_agree():
     torch.testing.assert_close(full["a"] @ full["a"].mT, scales.embedding**2 * torch.eye(4), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("fresh", [lambda: StackedToys(mixed_specs()), lambda: EndToEndToys(specs_of(SPEC.task))])
 @pytest.mark.parametrize(("kill_at", "saved"), [(1, True), (2, False), (3, True), (5, False)])
-def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved):
+def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved, fresh):
     """Killed after its kill_at-th report, before or after the checkpoint that follows; no report is lost."""
     config = toy_recipe(50, batch=4, log_every=10)
-    whole = StackedToys(mixed_specs())
+    whole, resumed = fresh(), fresh()
     unbroken = list(train(whole, config))
-    steps = train(StackedToys(mixed_specs()), config, folder=tmp_path, seconds_between_saves=0.0)
+    steps = train(fresh(), config, folder=tmp_path, seconds_between_saves=0.0)
     reports = [next(steps) for _ in range(kill_at)]
     if saved:
         with contextlib.suppress(StopIteration):
             next(steps)
     steps.close()
-    resumed = StackedToys(mixed_specs())
     rest = list(train(resumed, config, folder=tmp_path, seconds_between_saves=0.0, warn=pytest.fail))
     for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(p, q)
@@ -229,7 +235,7 @@ def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved):
     assert [r.step for r in kept + rest] == [10, 20, 30, 40, 50]
     for ours, theirs in zip(kept + rest, unbroken, strict=True):
         assert torch.equal(ours.losses, theirs.losses)
-    assert list(train(StackedToys(mixed_specs()), config, folder=tmp_path)) == []
+    assert list(train(fresh(), config, folder=tmp_path)) == []
     steps_saved = sorted(int(p.name.removeprefix("checkpoint-")) for p in tmp_path.iterdir())
     assert len(steps_saved) == 2
     assert steps_saved[-1] == 50
@@ -252,24 +258,18 @@ def test_a_checkpoint_is_used_only_for_what_it_belongs_to(tmp_path, other):
         next(train(toys, config, folder=tmp_path))
 
 
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(bytes(content))
-
-
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
     whole, resumed, warnings = StackedToys([SPEC]), StackedToys([SPEC]), []
     list(train(whole, SHORT))
     list(train(StackedToys([SPEC]), SHORT, folder=tmp_path, seconds_between_saves=0.0))
     newest = tmp_path / "checkpoint-000000006"
-    flip(newest / TENSORS)
+    flip(newest / TENSORS, 1)
     assert [report.step for report in train(resumed, SHORT, folder=tmp_path, warn=warnings.append)] == [6]
     assert torch.equal(resumed.u, whole.u)
     (warning,) = warnings
     assert str(newest) in warning
     for path in tmp_path.iterdir():
-        flip(path / TENSORS)
+        flip(path / TENSORS, 1)
     with pytest.raises(BadCheckpoint, match="can be read; delete it to retrain"):
         next(train(StackedToys([SPEC]), SHORT, folder=tmp_path))
 
@@ -278,7 +278,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
 def test_held_out_signal_agrees_with_the_exact_loss():
     """icl's sampled estimate against theory's exact number, for random weights, within five standard errors."""
     specs = [ToySpec(RegressionTask(d, 4, 0.5), h, d // 2, s) for d in (1, 3) for h in (MHA, SKIPV1) for s in range(2)]
-    toys = randomised(specs)
+    toys = built(specs)
     with torch.no_grad():
         toys.w.mul_(0.1)
     chunks = torch.stack([explained_signal(toys, 4096, start=64 * i) for i in range(16)])
@@ -309,9 +309,8 @@ def test_impossible_stacks_are_refused():
 
 def test_given_weights_are_where_a_toy_starts():
     for spec in mixed_specs():
-        own = randomised([spec]).parameters_of(0)
-        init = Given.of(own)
-        toys = StackedToys([replace(spec, init=init), mixed_specs()[-1]], dtype=torch.float64)
+        own = built([spec]).parameters_of(0)
+        toys = StackedToys([replace(spec, init=Given.of(own)), mixed_specs()[-1]], dtype=torch.float64)
         assert all(torch.equal(x, own[name]) for name, x in toys.parameters_of(0).items())
 
 

@@ -1,4 +1,4 @@
-"""A reader of text and one of prompts that train in no time, and what is compared of them."""
+"""A reader of text and one of prompts that train in no time, what they read, and what is compared of them."""
 
 import math
 from types import SimpleNamespace
@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from icl.data.preparing import prepare
+from icl.data.shards import open_data
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
-from icl.training.objectives import PromptTask, TextTask
+from icl.training.objectives import Batch, PromptTask, TextTask
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import resolve
 
@@ -36,6 +38,28 @@ def text(length=300, **options):
 
 def prompts(d=2, n=3, **options):
     return PromptTask(RegressionTask(d, n, 0.1), **{"held_out_prompts": 64, "held_out_batch": 32, **options})
+
+
+def scaled(by_step=lambda step: 1, by_place=lambda place: 1, **options):
+    """Prompts whose targets are so many times as large, by step, and held out by the batch's place."""
+    task = prompts(**options)
+    batch, held_out = task.batch, task.held_out
+
+    def times(one, factor):
+        return Batch(one.inputs, factor * one.targets)
+
+    task.batch = lambda seed, step, *rest: times(batch(seed, step, *rest), by_step(step))
+    task.held_out = lambda: (times(one, by_place(place)) for place, one in enumerate(held_out()))
+    return task
+
+
+def rain(folder):
+    """Thirty prepared texts, each longer than the one before."""
+    (folder / "text").mkdir()
+    for i in range(30):
+        (folder / "text" / f"{i}.txt").write_text((i + 1) * "The rain in Spain stays mainly in the plain. ")
+    prepare(str(folder / "text"), folder / "data", vocab=280, held_out=0.3)
+    return open_data(folder / "data")
 
 
 def numbers(logged):

@@ -1,18 +1,22 @@
-"""What a training reads: batches that follow from seed and step, and held-out data that it never sees."""
+"""What a training reads, batches that follow from seed and step; held-out data that it never sees; what is scored."""
 
 import itertools
 from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from icl.data.preparing import prepare
-from icl.data.shards import open_data
 from icl.prompts import RegressionTask
-from icl.training.loop import train
+from icl.recipe import Recipe
+from icl.training.loop import evaluate, train
 from icl.training.objectives import PromptTask, TextTask
-from tests.icl.training.small import CONTEXT, RECIPE, REGRESSOR, VOCAB, model_of, prompts, text
+from tests.icl.training.small import CONTEXT, RECIPE, REGRESSOR, VOCAB, model_of, prompts, rain, text
 from theory.errors import BadInput
+
+TASK = RegressionTask(2, 3, 0.1)
+SHORT = Recipe(steps=4, batch=4, learning_rate=0.01, log_every=2)
 
 
 @pytest.mark.parametrize("task", [text, prompts])
@@ -38,7 +42,7 @@ def test_two_variants_see_the_same_batches_and_held_out_data():
     seen = []
     for variant, seed in (("vanilla", 0), ("resformer-learned", 0), ("vanilla", 1)):
         seen.append([])
-        task = Recorder(RegressionTask(2, 3, 0.1), 32, 16)
+        task = Recorder(TASK, 32, 16)
         list(train(model_of(REGRESSOR, variant), task, replace(RECIPE, steps=4, evaluate_every=0), seed))
     ours, theirs, others = seen
     assert len(ours) == len(theirs) == len(others) == 4 * 2 + 2
@@ -91,17 +95,13 @@ def test_what_no_task_can_be_is_refused():
         text(held_out_windows=0)
     with pytest.raises(BadInput, match="there are only 5"):
         text(5)
+    with pytest.raises(BadInput, match="all or last, got 'first'"):
+        PromptTask(TASK, 64, 32, "first")
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Thirty prepared texts, each longer than the one before."""
-    folder = tmp_path_factory.mktemp("rain")
-    (folder / "text").mkdir()
-    for i in range(30):
-        (folder / "text" / f"{i}.txt").write_text((i + 1) * "The rain in Spain stays mainly in the plain. ")
-    prepare(str(folder / "text"), folder / "data", vocab=280, held_out=0.3)
-    return open_data(folder / "data")
+    return rain(tmp_path_factory.mktemp("rain"))
 
 
 def test_sequences_may_begin_alike(data):
@@ -132,3 +132,48 @@ def test_a_part_of_the_text_is_read_again_and_again(data):
     for wrong in (16, 10**9, -1, 0.5):
         with pytest.raises(BadInput):
             TextTask(data, 16, train_tokens=wrong).windows(0)
+
+
+# --- which answers are scored ----------------------------------------------------------------------------------------
+
+
+def both(task=TASK):
+    return PromptTask(task, 64, 32), PromptTask(task, 64, 32, "last")
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(1, 3))
+def test_the_last_answer_alone_is_the_last_of_all(d, n, batch):
+    """The same prompts, and the same bits; no other answer has a gradient."""
+    everything, last = both(RegressionTask(d, n, 0.3))
+    asked = everything.batch(3, 5, batch)
+    assert torch.equal(asked.inputs, last.batch(3, 5, batch).inputs)
+    answer = torch.randn(batch, 2 * n + 1, d, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    found, of_last = everything.losses(answer, asked.targets), last.losses(answer, asked.targets)
+    assert found.shape == (batch, n + 1)
+    assert of_last.shape == (batch, 1)
+    assert torch.equal(of_last[:, 0], found[:, -1])
+    (moved,) = torch.autograd.grad(of_last.mean(), answer)
+    assert not moved[:, :-1].any()
+    assert moved[:, -1].any()
+
+
+def test_held_out_losses_are_of_the_answers_that_are_scored():
+    model = model_of(REGRESSOR)
+    everything, last = (evaluate(model, task, SHORT) for task in both())
+    assert len(everything.loss) == TASK.n + 1
+    assert last.loss == pytest.approx(everything.loss[-1:], rel=1e-12)  # sums in another order
+    assert last.stderr == pytest.approx(everything.stderr[-1:], rel=1e-12)
+
+
+def test_a_training_that_scores_the_last_answer_is_another_one():
+    everything, last = both()
+    assert everything.identity == "RegressionTask(d=2, n=3, sigma=0.1) held out 64 in 32"  # as it always was
+    assert last.identity == "RegressionTask(d=2, n=3, sigma=0.1) held out 64 in 32 scored last"
+    trained = []
+    for task in both():
+        model = model_of(REGRESSOR)
+        *_, logged = train(model, task, SHORT, 0)
+        trained.append(evaluate(model, last, SHORT).loss)
+        assert logged.held_out.loss[-1:] == trained[-1]
+    assert trained[0] != trained[1]

@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from icl.models.decoder import Decoder
-from icl.prompts import RegressionTask
 from icl.recipe import Diverged, Recipe
 from icl.training.loop import DIVERGED, train
-from icl.training.objectives import Batch, PromptTask, blind_loss
+from icl.training.objectives import blind_loss
 from tests.icl.training.small import (
     ALWAYS,
     READER,
@@ -21,27 +19,18 @@ from tests.icl.training.small import (
     model_of,
     numbers,
     prompts,
+    scaled,
     text,
     weights_of,
 )
 from theory.plans.architecture import Vectors
-from theory.plans.names import resolve
-
-
-class Poisoned(PromptTask):
-    """From step 6 on, its targets are not what they were."""
-
-    factor = math.nan
-
-    def batch(self, seed, step, size):
-        batch = super().batch(seed, step, size)
-        return batch if step < 6 else Batch(batch.inputs, self.factor * batch.targets)
 
 
 @pytest.mark.parametrize("factor", [math.nan, math.inf, 100.0])
-def test_what_diverges_keeps_the_last_good_checkpoint(factor, tmp_path, monkeypatch):
-    monkeypatch.setattr(Poisoned, "factor", factor)
-    task, recipe = Poisoned(RegressionTask(2, 3, 0.1), 64, 32), replace(RECIPE, steps=10, log_every=2, evaluate_every=0)
+def test_what_diverges_keeps_the_last_good_checkpoint(factor, tmp_path):
+    """From step 6 on, its targets are not what they were."""
+    task = scaled(lambda step: factor if step >= 6 else 1)
+    recipe = replace(RECIPE, steps=10, log_every=2, evaluate_every=0)
     steps = train(model_of(REGRESSOR), task, recipe, 0, folder=tmp_path, seconds_between_saves=ALWAYS)
     seen = [numbers(logged) for logged in itertools.islice(steps, 3)]
     with pytest.raises(Diverged, match="diverged by step 8: loss") as stop:
@@ -54,25 +43,11 @@ def test_what_diverges_keeps_the_last_good_checkpoint(factor, tmp_path, monkeypa
     assert_same_bits(weights_of(resumed), weights_of(unbroken))
 
 
-class Exploding(PromptTask):
-    """Targets that are larger from some step on, and held out, as a training's errors are after it exploded."""
-
-    since = 1
-
-    def batch(self, seed, step, size):
-        batch = super().batch(seed, step, size)
-        return batch if step < self.since else Batch(batch.inputs, 30 * batch.targets)
-
-    def held_out(self):
-        for i, batch in enumerate(super().held_out()):
-            yield Batch(batch.inputs, (30 if i else 1) * batch.targets)
-
-
 @pytest.mark.parametrize("steps", [10, 23])
 @pytest.mark.parametrize("since", [1, 7])  # before and after the middle of the first window
-def test_what_explodes_in_the_first_logged_steps_has_diverged(steps, since, monkeypatch):
-    monkeypatch.setattr(Exploding, "since", since)
-    task = Exploding(RegressionTask(2, 3, 0.1), 256, 32)
+def test_what_explodes_in_the_first_logged_steps_has_diverged(steps, since):
+    """Targets that are larger from some step on, and held out, as a training's errors are after it exploded."""
+    task = scaled(lambda step: 30 if step >= since else 1, lambda place: 30 if place else 1, held_out_prompts=256)
     recipe = replace(RECIPE, steps=steps, log_every=10, evaluate_every=0)
     with pytest.raises(Diverged, match=f"diverged by step {10 if since == 1 or steps == 10 else 20}: loss"):
         list(train(model_of(REGRESSOR), task, recipe, 0))
@@ -89,7 +64,7 @@ def test_a_wild_rate_on_text_diverges_however_seldom_it_is_logged(log_every):
 @pytest.mark.parametrize("log_every", [1, 20])
 def test_a_large_first_loss_that_comes_down_is_no_divergence(log_every):
     """It starts at tens of blind guesses, and is far above one for most of its first steps."""
-    model = Decoder(REGRESSOR, resolve("vanilla", REGRESSOR.shape), seed=0)
+    model = model_of(REGRESSOR)
     with torch.no_grad():
         model.stem.head.weight.mul_(1000)
     recipe = Recipe(steps=100, batch=16, learning_rate=0.02, log_every=log_every)
@@ -99,13 +74,9 @@ def test_a_large_first_loss_that_comes_down_is_no_divergence(log_every):
 
 
 def test_held_out_sequences_that_cost_much_are_no_divergence():
-    class Rare(PromptTask):
-        def held_out(self):
-            batches = list(super().held_out())
-            batches[0].targets[0] *= 1000
-            return iter(batches)
-
-    *_, last = train(model_of(REGRESSOR), Rare(RegressionTask(2, 3, 0.1), 64, 32), RECIPE, 0)
+    first = torch.ones(32, 1, 1)
+    first[0] = 1000
+    *_, last = train(model_of(REGRESSOR), scaled(by_place=lambda place: 1 if place else first), RECIPE, 0)
     assert sum(last.held_out.loss) > 1000
 
 
@@ -115,18 +86,10 @@ def test_a_blind_guess():
     assert blind_loss(wide, Vectors(3)) == pytest.approx(3 * 3 + 3 * 0.1**2, rel=0.05)
 
 
-class Spiked(PromptTask):
-    """One step of the second five costs some ten thousand times what others cost."""
-
-    def batch(self, seed, step, size):
-        batch = super().batch(seed, step, size)
-        return Batch(batch.inputs, batch.targets * (100 if step == 8 else 1))
-
-
 def test_a_step_that_costs_much_is_no_divergence():
+    """One step of the second five costs some ten thousand times what others cost."""
     recipe = replace(RECIPE, steps=10, log_every=5, evaluate_every=0)
-    task = Spiked(RegressionTask(2, 3, 0.1), 64, 32)
-    first, last = train(model_of(REGRESSOR), task, recipe, 0)
+    first, last = train(model_of(REGRESSOR), scaled(lambda step: 100 if step == 8 else 1), recipe, 0)
     assert last.loss > 100 * first.loss
 
 

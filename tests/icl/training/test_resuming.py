@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from icl.checkpoint import ABOUT, KEPT, TENSORS, BadCheckpoint, Checkpoints, restore, state
 from icl.training.loop import train
 from icl.training.optimiser import adamw
-from tests.crashes import crashes
+from tests.crashes import crashes, flip
 from tests.icl.training.small import (
     ALWAYS,
     AT_THE_END,
@@ -78,6 +78,14 @@ def abandoned(folder, reports=3):
     return folder / "checkpoint-000000006", folder / "checkpoint-000000003"
 
 
+def assert_goes_on(folder, whole, steps, **options):
+    """What lies there is gone on with: these reports are left, and the weights are the same bits."""
+    model, (reports, weights) = reader(), whole
+    rest = [numbers(logged) for logged in train(model, text(), RECIPE, 3, folder=folder, **options)]
+    assert rest == [reports[step] for step in steps]
+    assert_same_bits(weights_of(model), weights)
+
+
 @settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([ALWAYS, AT_THE_END])), min_size=1, max_size=4))
 @pytest.mark.long
@@ -95,9 +103,7 @@ def test_a_killed_run_ends_with_the_same_bits(whole, kills):
         seen |= {logged.step: numbers(logged) for logged in train(model, text(), RECIPE, 3, **options)}
         assert seen == expected
         assert_same_bits(weights_of(model), weights)
-        again = reader()
-        assert list(train(again, text(), RECIPE, 3, **options)) == []
-        assert_same_bits(weights_of(again), weights)
+        assert_goes_on(whole=whole, steps=(), **options)
 
 
 @pytest.mark.long
@@ -107,8 +113,7 @@ def test_a_run_that_is_gone_at_any_step_of_a_save_ends_with_the_same_bits(tmp_pa
 
     def trained(folder):
         model = reader()
-        for _ in train(model, text(), recipe, 3, folder=folder / "run", seconds_between_saves=ALWAYS, warn=pytest.fail):
-            pass
+        list(train(model, text(), recipe, 3, folder=folder / "run", seconds_between_saves=ALWAYS, warn=pytest.fail))
         return weights_of(model)
 
     (tmp_path / "whole").mkdir()
@@ -121,20 +126,13 @@ def test_a_run_that_is_gone_at_any_step_of_a_save_ends_with_the_same_bits(tmp_pa
 
 
 def test_what_a_kill_left_is_not_removed_where_it_is_all_that_can_be_read(tmp_path):
-    abandoned(tmp_path)
-    (oldest,) = [path for path in tmp_path.iterdir() if path.name.endswith("3")]
+    _, oldest = abandoned(tmp_path)
     for step in (7, 8):
         shutil.copytree(oldest, tmp_path / f"checkpoint-{step:09d}")
     for path in sorted(tmp_path.iterdir())[1:]:
         flip(path / TENSORS)
     assert train(reader(), text(), RECIPE, 3, folder=tmp_path, seconds_between_saves=AT_THE_END).send(None).step == 6
     assert oldest.exists()
-
-
-def flip(path, place=0.5):
-    content = bytearray(path.read_bytes())
-    content[int(place * len(content))] ^= 1
-    path.write_bytes(content)
 
 
 DAMAGE = {
@@ -155,13 +153,10 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_checkpoint_that_cannot_be_read_gives_way_to_the_one_before(whole, damage, tmp_path):
-    expected, weights = whole
     newest, _ = abandoned(tmp_path)
     DAMAGE[damage](newest)
-    model, warnings = reader(), []
-    rest = list(train(model, text(), RECIPE, 3, folder=tmp_path, warn=warnings.append))
-    assert [numbers(logged) for logged in rest] == [expected[step] for step in (6, 9, 12)]
-    assert_same_bits(weights_of(model), weights)
+    warnings = []
+    assert_goes_on(tmp_path, whole, (6, 9, 12), warn=warnings.append)
     (warning,) = warnings
     assert str(newest) in warning
     assert "\n" not in warning
@@ -221,15 +216,11 @@ def test_saving_takes_a_small_share_of_the_time(between, most, tmp_path, monkeyp
 
 
 def test_what_a_kill_left_half_written_is_harmless(whole, tmp_path):
-    expected, weights = whole
     abandoned(tmp_path)
     for name in ("checkpoint-000000009.part", "checkpoint-999999999.part"):
         (tmp_path / name).mkdir()
         (tmp_path / name / TENSORS).write_bytes(b"half")
-    model = reader()
-    rest = list(train(model, text(), RECIPE, 3, folder=tmp_path, seconds_between_saves=ALWAYS, warn=pytest.fail))
-    assert [numbers(logged) for logged in rest] == [expected[step] for step in (9, 12)]
-    assert_same_bits(weights_of(model), weights)
+    assert_goes_on(tmp_path, whole, (9, 12), seconds_between_saves=ALWAYS, warn=pytest.fail)
     kept = {path.name for path in tmp_path.iterdir() if path.suffix != ".part"}
     assert kept == {"checkpoint-000000009", "checkpoint-000000012"}
 

@@ -59,9 +59,8 @@ def test_every_process_has_a_gpu_of_its_own_or_none(monkeypatch):
 @pytest.mark.parametrize("count", [2, 3])
 def test_shares_are_the_batch_in_one_process(task, count):
     """Each row once, in its order."""
-    whole, shares = task().batch(5, 1, 6), []
-    for rank in range(count):
-        shares.append(Ranks.batch(SimpleNamespace(rank=rank, count=count), task(), 5, 1, 6))
+    whole, ranks = task().batch(5, 1, 6), (SimpleNamespace(rank=rank, count=count) for rank in range(count))
+    shares = [Ranks.batch(rank, task(), 5, 1, 6) for rank in ranks]
     for name in ("inputs", "targets"):
         assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(whole, name))
 

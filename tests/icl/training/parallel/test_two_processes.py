@@ -17,8 +17,8 @@ from safetensors.torch import load_file
 from icl.checkpoint import Checkpoints
 from icl.training.loop import train
 from icl.training.processes import Alone
-from tests.icl.training.parallel.cases import CASES, RESUMED, report
-from tests.icl.training.small import ALWAYS, assert_same_bits, weights_of
+from tests.icl.training.parallel.two import CASES, RESUMED, report
+from tests.icl.training.small import ALWAYS, RECIPE, assert_same_bits, numbers, reader, text, weights_of
 
 ROOT = Path(__file__).parents[4]
 EPS = {True: torch.finfo(torch.float64).eps, False: torch.finfo(torch.float32).eps}
@@ -113,8 +113,6 @@ def test_activations_made_again_and_sublayers_on_their_own_change_nothing(name, 
 
 def test_recomputing_changes_no_bit_of_one_process():
     """With dropout too, whose masks are made again."""
-    from tests.icl.training.small import RECIPE, numbers, reader, text
-
     kept, again = reader(), reader()
     seen = [[numbers(x) for x in train(model, text(), RECIPE, 3, processes=Alone(recomputed=redo))]
             for model, redo in ((kept, False), (again, True))]  # fmt: skip

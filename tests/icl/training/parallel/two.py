@@ -1,4 +1,6 @@
-"""What one of two processes does: all cases, one after the other, and leaves what it found as JSON."""
+"""Trainings that one process and two go through alike, of every kind of plan, at odd sizes; and what one of two does.
+
+It goes through all cases, one after the other, and leaves what it found as JSON."""
 
 import errno
 import itertools
@@ -8,7 +10,7 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,21 +19,111 @@ from safetensors.torch import save_file
 
 from icl.checkpoint import BadCheckpoint
 from icl.prompts import RegressionTask
-from icl.recipe import Diverged
+from icl.recipe import Diverged, Recipe
 from icl.training.loop import train
+from icl.training.objectives import Batch, PromptTask
 from icl.training.parallel import checkpoints
 from icl.training.parallel.agreeing import OfAnother
 from icl.training.parallel.joining import joined
 from icl.training.parallel.launch import launched
 from icl.training.parallel.ranks import Ranks
-from tests.icl.training.parallel.cases import CASES, RESUMED, Poisoned, report
-from tests.icl.training.small import ALWAYS, AT_THE_END
+from tests.crashes import flip
+from tests.icl.training.small import ALWAYS, AT_THE_END, READER, REGRESSOR, model_of, prompts, text
+from theory.plans.architecture import Latent, Tokens
+
+RECIPE = Recipe(steps=4, batch=6, learning_rate=0.01, weight_decay=0.1, clip=0.5, log_every=2, evaluate_every=2)
+PLAIN = replace(READER, dropout=0.0)
+ODD = replace(PLAIN, n_layers=3, n_heads=3, d_model=12, d_ff=15, stem=Tokens(23))
+GPT2 = replace(PLAIN, norm="layer", positions="learned", gated=False, bias=True, qkv_bias=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """double: in float64, where what is left of a difference is one of programs."""
+
+    config: object = PLAIN
+    variant: str = "vanilla"
+    task: object = text
+    recipe: Recipe = RECIPE
+    double: bool = True
+    options: dict = field(default_factory=dict)
+
+    def model(self, seed=1):
+        model = model_of(self.config, self.variant, seed)
+        return model.double() if self.double else model
+
+    def run(self, model, **options):
+        """What of its reports does not depend on the clock."""
+        return [report(x) for x in train(model, self.task(**self.options), self.recipe, 3, **options)]
+
+
+def report(logged):
+    held_out = logged.held_out
+    return [logged.step, logged.loss, logged.gradient_norm, *((*held_out.loss, *held_out.stderr) if held_out else ())]
+
+
+def spread(**options):
+    """Held-out text in batches that two processes cannot take in equal turns."""
+    return text(held_out_windows=5, held_out_batch=2, **options)
+
+
+def doubles(**options):
+    task = prompts(**options)
+    batch, held_out = task.batch, task.held_out
+    task.batch = lambda *asked: _double(batch(*asked))
+    task.held_out = lambda: map(_double, held_out())
+    return task
+
+
+def _double(batch):
+    return Batch(batch.inputs.double(), batch.targets.double())
+
+
+class Poisoned(PromptTask):
+    """From step 2 on the targets of its last row are no numbers: the last process alone sees them."""
+
+    def batch(self, seed, step, size, rows=slice(None)):
+        whole = super().batch(seed, step, size)
+        if step >= 2:
+            whole.targets[-1] = float("nan")
+        return whole.rows(rows)
+
+
+CASES = {
+    "vanilla, tied": Case(),
+    "vanilla, a batch of 2": Case(recipe=replace(RECIPE, batch=2)),
+    "odd sizes, untied, in 3 parts": Case(ODD, recipe=replace(RECIPE, accumulate=3)),
+    "held out in unequal turns": Case(ODD, "skipv1", spread),
+    "skipv1, grouped": Case(replace(PLAIN, n_heads=4, n_kv_heads=2), "skipv1"),
+    "svformer, latent": Case(replace(PLAIN, latent=Latent(8, 2)), "svformer"),
+    "attnres": Case(ODD, "attnres"),
+    "attnres-block, its own rate": Case(ODD, "attnres-block", recipe=replace(RECIPE, depth_rate=0.3, depth_decay=0.1)),
+    "attnres-static": Case(variant="attnres-static"),
+    "attnres-input-query": Case(variant="attnres-input-query"),
+    "denseformer, learned mixing": Case(ODD, "resformer-learned+denseformer"),
+    "dva, biases, learned positions": Case(GPT2, "dva"),
+    "cross-layer, biases of scores": Case(replace(PLAIN, positions="bias"), "cross-layer"),
+    "prompts": Case(replace(REGRESSOR, n_layers=2), "skipv1+attnres-block", doubles),
+    "float32": Case(
+        variant="skipv1+attnres", double=False, recipe=replace(RECIPE, steps=12, log_every=4, evaluate_every=4)
+    ),
+    "bf16": Case(variant="resformer-learned", double=False, recipe=replace(RECIPE, precision="bf16")),
+}
+RESUMED = replace(CASES["attnres"], recipe=replace(RECIPE, steps=8))
 
 
 def left(processes, model, path):
     """The weights, by the first process."""
     if (whole := processes.whole(model)) is not None:
         save_file({name: p.detach() for name, p in whole.named_parameters()}, path)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def with_recipe(name, **changes):
+    return replace(CASES[name], recipe=replace(CASES[name].recipe, **changes))
 
 
 def trained(processes, folder):
@@ -50,16 +142,14 @@ def recomputed(processes, _):
 
 
 def compiled(processes, _):
-    case = CASES["float32"]
-    case = replace(case, recipe=replace(case.recipe, compile=True))
+    case = with_recipe("float32", compile=True)
     eager = lambda forward, **_: forward  # noqa: E731 - the code that a compiler makes is not what is asked
     with patch.object(torch, "compile", eager):
         return case.run(case.model(), processes=processes)
 
 
 def really_compiled(processes, _):
-    case = CASES["float32"]
-    case = replace(case, recipe=replace(case.recipe, compile=True, steps=4, log_every=4))
+    case = with_recipe("float32", compile=True, steps=4, log_every=4)
     return case.run(case.model(), processes=processes)
 
 
@@ -100,7 +190,7 @@ def killed(processes, folder):
     model, running = steps(processes, place, seconds_between_saves=AT_THE_END)
     again = [report(x) for x in running]
     left(processes, model, folder / "killed.safetensors")
-    return {"before": seen, "after": again, "there": sorted(path.name for path in place.iterdir())}
+    return {"before": seen, "after": again, "there": names(place)}
 
 
 def of_one(processes, folder):
@@ -120,21 +210,20 @@ def stopped(processes, folder):
             seen.append(report(running.send(processes.rank == 0)))
     except StopIteration:
         pass
-    return {"reports": len(seen), "there": sorted(path.name for path in (folder / "stopped").iterdir())}
+    return {"reports": len(seen), "there": names(folder / "stopped")}
 
 
 def diverged(processes, folder):
-    case = CASES["prompts"]
-    recipe = replace(case.recipe, steps=8)
-    task, model = Poisoned(RegressionTask(2, 3, 0.1), 64, 32), replace(case, double=False).model()
-    running = train(model, task, recipe, 3, folder=folder / "diverged", seconds_between_saves=0, processes=processes)
+    case, place = replace(with_recipe("prompts", steps=8), double=False), folder / "diverged"
+    task, options = Poisoned(RegressionTask(2, 3, 0.1), 64, 32), {"processes": processes, "folder": place}
+    running = train(case.model(), task, case.recipe, 3, seconds_between_saves=0, **options)
     seen = [report(next(running))]
     try:
         next(running)
     except Diverged as error:
         seen.append(str(error))
     processes.close()
-    return {"seen": seen, "there": sorted(path.name for path in (folder / "diverged").iterdir())}
+    return {"seen": seen, "there": names(place)}
 
 
 @contextmanager
@@ -160,7 +249,7 @@ def meanwhile(processes, folder):
         took = time.perf_counter() - began
         running.close()
         processes.close()
-    return {"took": took, "there": sorted(path.name for path in (folder / "slow").iterdir())}
+    return {"took": took, "there": names(folder / "slow")}
 
 
 def damaged(processes, folder):
@@ -172,9 +261,7 @@ def damaged(processes, folder):
             shutil.copytree(folder / "killed", place)
             for checkpoint in sorted(place.glob("checkpoint-*"))[-1 if damage == "newest" else 0 :]:
                 (file,) = checkpoint.glob("shard-00002-*")
-                content = bytearray(file.read_bytes())
-                content[-1] ^= 1
-                file.write_bytes(content)
+                flip(file, 1)
         processes.first(lambda: None)
         said = []
         _, running = steps(processes, place, warn=said.append)

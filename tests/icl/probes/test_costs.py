@@ -1,12 +1,17 @@
-"""What a training step keeps for its backward pass, as accounting estimates it, against what autograd keeps."""
+"""What an attention or a step costs: kernels that ran, the most memory at a time, and what the backward pass keeps."""
 
 from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
+from torch.profiler import ProfilerActivity, profile
 
+from icl.models.attention import has_kernel
 from icl.models.decoder import Decoder
 from icl.probes.kept import kept_bytes
+from icl.probes.kernels import SOFTMAX, attention_kernels
+from icl.probes.peak import peak_bytes
 from theory.plans.architecture import Architecture, Latent, Tokens
 from theory.plans.memory import activations, training_bytes
 from theory.plans.names import resolve
@@ -34,6 +39,60 @@ CASES = [
     *((replace(GPT2, context=300, dropout=0.0), name) for name in ("vanilla", "dva")),
     *((replace(config, context=300), "vanilla") for config in (LATENT, replace(LLAMA, positions="bias"))),
 ]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("value_width", [4, 8])
+def test_the_kernel_that_ran_is_the_one_that_the_profiler_saw(value_width, dropout):
+    query, value = torch.randn(1, 2, 5, 4, requires_grad=True), torch.randn(1, 2, 5, value_width)
+
+    def run():
+        scaled_dot_product_attention(query, query, value, is_causal=True, dropout_p=dropout).sum().backward()
+
+    found = attention_kernels(run)
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        run()
+    names = {event.key for event in seen.key_averages()}
+    assert ("aten::_scaled_dot_product_flash_attention_for_cpu" in names) == ("flash" in found)
+    assert ("aten::_scaled_dot_product_attention_math" in names) == (SOFTMAX in found)
+    fused = has_kernel(query, query, value, None, dropout, causal=True)
+    assert found == (["flash"] if fused else [SOFTMAX])
+
+
+def test_what_does_not_attend_has_none():
+    assert attention_kernels(lambda: torch.ones(3, 3) @ torch.ones(3, 3)) == []
+    assert attention_kernels(lambda: torch.ones(3, 3).softmax(-1)) == [SOFTMAX]
+
+
+def test_memory_that_is_let_go_is_not_counted_on():
+    def run():
+        x = torch.zeros(1000)
+        for _ in range(5):
+            x = x + 1  # the old one is there until the new one is
+
+    assert peak_bytes(run) == 8000
+
+
+def test_views_and_what_goes_in_are_no_new_memory():
+    given = torch.ones(100)
+
+    def run():
+        given.view(10, 10).t().add_(1)
+        given[:50].expand(3, 50)
+
+    assert peak_bytes(run) == 0
+
+
+def test_memory_of_gradients_counts():
+    given = torch.ones(100, requires_grad=True)
+
+    def run():
+        given.square().sum().backward()
+
+    found = peak_bytes(run)
+    assert 4 * 200 <= found <= 4 * 310
+    assert given.grad is not None
+    assert peak_bytes(lambda: None) == 0
 
 
 def kept(config: Architecture, name: str, batch: int = 2) -> float:
