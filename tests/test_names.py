@@ -197,3 +197,26 @@ def test_what_is_not_there_is_noticed(name, there):
     assert quoted_exists(name, ROOT / "theory" / "toy" / "exact.py") is there
     short = name.removeprefix("theory.").removeprefix("toy.").removeprefix("prompts.")
     assert "." not in short or quoted_exists(short, ROOT / "theory" / "toy" / "exact.py") is there
+
+
+FRAGMENT = re.compile(r"(Of|By|As|What|How|Whether|Those|Where|Whose|Which|With|That|Than|Per|Like)\b")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_begin_with_what_stands_alone(package):
+    fragments = [
+        (str(p), text.splitlines()[0]) for p in of_package(package) for text in docstrings(p) if FRAGMENT.match(text)
+    ]
+    assert not fragments
+
+
+def test_a_fragment_is_noticed():
+    first = (
+        "Of a head.",
+        "As `wait`, alone.",
+        "Whether it fits.",
+        "Asymptotic size.",
+        "Return the loss.",
+        "In-context regression.",
+    )
+    assert [bool(FRAGMENT.match(text)) for text in first] == [True] * 3 + [False] * 3

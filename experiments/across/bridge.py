@@ -58,6 +58,7 @@ RIGHT = 0.9  # of the answers
 AREA = "mean training loss over ln V, vanilla's less the arm's"
 OCTAVES = "log2 of the width for 90 %, vanilla's less the arm's"
 WORDS = {"agrees": "as the toy says", "contradicts": "against the toy", "unpredicted": "no prediction"}
+HELD = {"as the toy says": True, "against the toy": False}
 COLUMNS = ("arm", "question", "weights", "the toy", "measured", "rate", "right", "left", "verdict", "because")
 LEGEND = {
     "speed": f"at the width of one code; measured: {AREA}",
@@ -80,7 +81,6 @@ QUESTIONS = ("speed", "one token", "null")  # of areas; the fourth is the width
 class Part:
     """Trainings of one shape and one scale of initial weights, at every rate and seed: a stack.
 
-    question  that they answer
     width     in widths of a code
     arms      that are trained; none: all
     tuning    seeds on which rates are tried; those that are compared are others
@@ -471,9 +471,6 @@ def _row(
         about |= {"rule": "beyond" if says else "none", "predicted": says * margin, "claim": WORTH, "slack": margin}
         judgement = Expectation.sampled(measured, *controls, **about, quantity=quantity, decided=prediction["decides"])
     return Row(arm=name, question=question, scale=scale, says=says, judgement=judgement, **shown)
-
-
-HELD = {"as the toy says": True, "against the toy": False}
 
 
 def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:

@@ -1,0 +1,350 @@
+"""Numbers on the pages of findings and claims are those that were measured, predicted or printed."""
+
+import csv
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import fmean, median
+
+from experiments import catalogue
+from experiments.across import bridge
+from experiments.across.ladder.setting import LAST, RUNGS
+from experiments.across.ladder.verdicts import chance, leads, null_rows
+from experiments.across.printed import NANOGPT, reported
+from experiments.experiment.protocol import Retiring
+from experiments.resformer import index as resformer_index
+from experiments.verdicts.intervals import t_interval
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "results/FINDINGS.md").read_text()
+CLAIMS = (ROOT / "theory/resformer/CLAIMS.md").read_text()
+FINDINGS = " ".join(PAGE.split())  # in one line
+ARMS = {"svformer": "SVFormer", "skipv1": "SkipV1Former", "resformer": "ResFormer"}
+ARMS_AND_OWN_MAP = {"own-map": "own map of the embedding", **ARMS}
+EARLIER = list(csv.DictReader((ROOT / "results/earlier/numbers.csv").read_text().splitlines()))
+
+
+def test_the_findings_count_resformer_s_items():
+    assert f"goes through the paper: {len(resformer_index.ITEMS)} items," in " ".join(PAGE.split())
+
+
+def stored(path):
+    return json.loads((ROOT / "results" / path).read_text())
+
+
+def both_of(run):
+    """What was predicted, and what was measured."""
+    return [stored(f"{run}/{name}.json") for name in ("prediction", "measurement")]
+
+
+def test_numbers_of_what_was_found():
+    explained = stored("skipv1-end-to-end/measurement.json")["explained"]
+    for arm in ("mha-4/m3", "skipv1/m2"):
+        share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
+        assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGE
+
+
+def test_numbers_of_the_long_bridge():
+    found = {c.id: c for c in _compared("bridge/long")}
+    verdicts = [c.verdict for c in found.values() if c.rule != "unpredicted"]
+    decided = sum(verdict in ("agrees", "contradicts") for verdict in verdicts)
+    assert f"{decided} of {len(verdicts)} verdicts are decided" in FINDINGS
+    for question, arm, told in (
+        ("speed", "svformer", "{} at fan-in and {} at 0.02"),
+        ("speed", "skipv1", "{} and {}, own map"),
+        ("speed", "own-map", "{} and {}."),
+        ("null", "svformer", "SVFormer {} and {}."),
+    ):
+        both = [found[f"{question}/{scale}/{arm}"] for scale in ("fan-in", "0.02")]
+        assert told.format(*(f"{c.measured:.2f} ± {c.half_width:.2f}" for c in both)) in FINDINGS
+    one = found["one token/0.02/svformer"]
+    assert (one.verdict, f"{one.measured:.2f} ± {one.half_width:.2f}") == ("contradicts", "0.08 ± 0.04")
+    speeds = [c.verdict for c in found.values() if c.id.startswith("speed") and c.predicted > 0]
+    assert (speeds.count("agrees"), len(speeds)) == (7, 8)
+
+
+def test_times_of_the_long_bridge():
+    page, parts = PAGE, stored("bridge/long/measurement.json")["parts"]
+    names = {"vanilla": "vanilla", "twin": "vanilla with other initial weights"}
+    for arm, name in (ARMS_AND_OWN_MAP | names).items():
+        cells = []
+        for scale in ("fan-in", "0.02"):
+            steps = parts[f"speed, width 1 d, {scale}"]["left"][arm]
+            middle = median(math.inf if step is None else step for step in steps)
+            cells += [str(sum(step is not None for step in steps)), f"{middle:.0f}" if middle < math.inf else ""]
+        assert f"| {name} | {' | '.join(cells)} |\n".replace("|  |", "| |") in page
+    paired = [x for scale in ("fan-in", "0.02") for x in parts[f"one token, width 1 d, {scale}"]["left"].values()]
+    assert min(sum(step is not None for step in steps) for steps in paired) == 22
+    middles = [median(math.inf if step is None else step for step in steps) for steps in paired]
+    assert f"at median steps of {min(middles):.0f} to {max(middles):.0f}." in page
+
+
+def test_numbers_of_the_ladder():
+    prediction, measurement = both_of("ladder")
+    task, names = measurement["task"], {**ARMS, "twin": "twin (control)"}
+    for what in ("reached", "found"):
+        by_rung = [leads(measurement, task, rung, what) for rung in RUNGS]
+        for arm, called in names.items():
+            told = " | ".join(_between(of_rung[arm]) for of_rung in by_rung)
+            assert f"| {called}, {what} | {told} |" in FINDINGS
+    last = by_rung[-1]
+    assert max(abs(last[arm].mean) for arm in names) < min(last[arm].half_width for arm in names)
+    counts = {rung: {arm: chance(measurement, task, rung, arm) for arm in ("svformer", "vanilla")} for rung in RUNGS}
+    assert counts[LAST] == {"svformer": (2, 24), "vanilla": (0, 24)}
+    assert counts["linear"] == {"svformer": (24, 24), "vanilla": (4, 24)}
+    (other,) = set(prediction["tasks"]) - {task}
+    further = [leads(measurement, other, rung, "reached")["svformer"] for rung in RUNGS]
+    assert "{:.2f}, {:.2f}, {:.2f} and {:.2f} on the four rungs".format(*(lead.mean for lead in further)) in FINDINGS
+    toys = prediction["tasks"][other]["lead"]["svformer"]
+    assert {f"{lead.half_width:.2f}" for lead in further} == {"0.02"}
+    assert f"of {toys:.2f} predicted" in FINDINGS
+    judged = {c.id: c for c in _compared("ladder")}
+    for setting, told in (
+        (task, "The softmax changes SVFormer's lead by {}, norms by {}."),
+        (other, "Here the softmax changes it by {} and norms by {},"),
+    ):
+        changes = [judged[f"change/{setting}/{rung}/svformer"] for rung in ("softmax", "norms")]
+        signed = (f"{c.measured:+.3f} ± {c.half_width:.3f}".replace("-", "\u2212") for c in changes)
+        assert told.format(*signed) in FINDINGS
+    low, high = prediction["tasks"][task]["proved"]["vanilla"]
+    assert f"are {low:.2f} as possible, and {high:.2f} as a bound" in FINDINGS
+    found = [row for row, _ in null_rows(prediction, measurement, "found") if not row.id.endswith("twin")]
+    assert {row.verdict for row in found} == {"inconclusive"}
+    ends = [f"{f(row.measured for row in found):.2f}".replace("-", "\u2212") for f in (min, max)]
+    assert "lie between {} and {},".format(*ends) in FINDINGS
+    assert "± {:.2f} to ± {:.2f}".format(*(f(row.tolerance for row in found) for f in (min, max))) in FINDINGS
+    reached = {(width, row.id.rpartition("/")[2]): row for row, width in null_rows(prediction, measurement, "reached")}
+    words = {"agrees": "as the toy says", "contradicts": "against the toy"}
+    for arm, called in names.items():
+        rows = [reached[width, arm] for width in ("2 d", "3 d")]
+        cells = [f"{row.measured:.3f} ± {row.tolerance:.3f}".replace("-", "\u2212") for row in rows]
+        (verdict,) = {row.verdict for row in rows}
+        last = ("twin", "control") if arm == "twin" else (called, words[verdict])
+        assert f"| {last[0]} | {' | '.join(cells)} | {last[1]} |" in FINDINGS
+
+
+def test_numbers_of_the_independent_bridge():
+    areas = stored("bridge-independent.json")["areas"]
+    parts = [areas[name] for name in ("width 16, fan-in", "width 16, 0.02", "width 48, fan-in")]
+    for arm, called in {**ARMS_AND_OWN_MAP, "twin": "twin"}.items():
+        gains = [t_interval([a - b for a, b in zip(part["vanilla"], part[arm], strict=True)]) for part in parts]
+        assert f"| {called} | {' | '.join(map(_between, gains))} |" in PAGE
+
+
+def test_numbers_of_the_campaign_s_first_answer():
+    measurement = stored("text-induction/measurement.json")
+    ((name, group),) = measurement["groups"].items()
+    assert name == "width 32, rate 0.008, initial weights 0.02"
+    assert (group["seeds"], len(measurement["left_out"])) == (12, 3)
+    judged = {c.id: c for c in _compared("text-induction")}
+    names = {**ARMS, "vanilla": "vanilla", "shared-keys": "shared keys"}
+    for pair in ("svformer/vanilla", "skipv1/vanilla", "svformer/skipv1", "skipv1/shared-keys"):
+        checks = [judged[f"{name}/{window}/{pair}"] for window in ("2.5 to 5", "5 to 8")]
+        told = " | ".join(f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in checks)
+        assert f"| {' less '.join(names[arm] for arm in pair.split('/'))} | {told} |" in FINDINGS
+    controls = (judged[f"{name}/{window}/svformer/vanilla"].controls[0] for window in ("2.5 to 5", "5 to 8"))
+    third = " and ".join(f"{_signed(mean)} ± {half_width:.2f}" for mean, half_width in controls)
+    assert f"a third differs from them by {third}." in FINDINGS
+
+    def mean(arm, score, length):
+        return fmean(one[score] for one in group["probed"][arm][length])
+
+    assert f"{mean('vanilla', 'induction', '10.0'):.3f} more attention" in FINDINGS
+    arms = ("svformer", "skipv1", "vanilla", "twin", "shared-keys")
+    previous = [_between(t_interval([one["previous"] for one in group["probed"][arm]["2.5"]])) for arm in arms]
+    told = "{} in SVFormer, {} in SkipV1Former, {} and {} in the two vanillas, and {} with shared keys"
+    assert told.format(*previous) in FINDINGS
+
+
+def test_numbers_of_predicted_orders():
+    judged = {c.id: c for c in _compared("text-predicted")}
+    for who, called in (("toy", "the toy"), ("recall", "recall, with 24 seeds")):
+        numbers = re.fullmatch(
+            r"of (\d+) pairs that .* orders, text orders (\d+) as predicted, (\d+) the other way, "
+            r"and leaves (\d+) open; exact permutation p = ([\d.]+), at best \5",
+            judged[f"order/{who}"].statement,
+        )
+        assert numbers is not None
+        assert f"| {called} | {' | '.join(numbers.groups())} |" in FINDINGS
+        assert judged[f"order/{who}"].verdict == "inconclusive"
+    early, late = (f"width 32, rate 0.008, initial weights 0.02: {window}" for window in ("2.5 to 5", "5 to 8"))
+    agree = {c.id.split("/", 2)[2] for c in judged.values() if c.id.startswith((early, late)) and c.verdict == "agrees"}
+    assert agree == {f"{arm}/{other}" for arm in ("svformer", "skipv1") for other in ("vanilla", "shared-keys")}
+    places = stored("text-predicted/prediction.json")["places"]
+    assert f"all {sum(len(place['pairs']) for place in places.values())} differences" in FINDINGS
+    close, open_, keys = (
+        judged[f"{late}/{name}"] for name in ("toy/skipv1/vanilla", "recall/svformer/skipv1", "toy/vanilla/shared-keys")
+    )
+    told = f"{close.measured:.3f} ± {close.half_width:.3f}".replace("-", "\N{MINUS SIGN}")
+    assert f"SkipV1Former less vanilla, {told} between 5 and 8" in FINDINGS
+    ends = [f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in (open_, keys)]
+    assert "SkipV1Former is {}, and vanilla less shared keys {}.".format(*ends) in FINDINGS
+
+
+def test_numbers_of_the_bridge():
+    found = {(row.arm, row.question, row.scale): row for row in bridge.rows(*both_of("bridge"))}
+    names = {**ARMS_AND_OWN_MAP, "skipv0": "SkipV0", "shared-keys": "shared keys", "twin": "twin"}
+    cells = [(question, scale) for question in ("speed", "null") for scale in (bridge.FAN_IN, bridge.SMALL)]
+    for arm, name in names.items():
+        row = [found[arm, *cell].judgement for cell in cells]
+        told = " | ".join(f"{_signed(c.measured).lstrip('+')} ± {c.half_width:.2f}" for c in row)
+        assert f"| {name} | {told} |".replace("\N{MINUS SIGN}0.00", "0.00") in PAGE
+    words = Counter(row.words for row in found.values() if row.arm != "twin")
+    assert f"{words['not decided']} of {words.total() - words['no prediction']} verdicts" in PAGE
+    assert f"{words['as the toy says']} of 8 comparisons" in PAGE
+    width = found["svformer", "width", bridge.FAN_IN].judgement
+    assert f"than SVFormer by {width.measured:.1f} ± {width.half_width:.1f} octaves" in PAGE
+
+
+def _compared(name):
+    return catalogue.experiment(name.partition("/")[0]).compare(*both_of(name))
+
+
+def _signed(number):
+    return f"{number:+.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def test_numbers_of_resformer_in_small_decoders():
+    page = " ".join(CLAIMS.split())
+    for run, found in {
+        "resformer-mapping": {
+            "nearer/previous/identity": (2, "By {} of a cosine"),
+            "nearer/previous/even": (2, "nearer by another {},"),
+            "loss/identity-mapping": (3, "higher than ResFormer's by {} nats"),
+        },
+        "resformer-ablations": {
+            "paper/svformer/vanilla": (3, "by \u2212{} nats, against the paper and as the toy says"),
+            "paper/resformer/vanilla": (3, "ResFormer is at \u2212{}."),
+        },
+        "resformer-spectrum": {
+            "largest/resformer": (1, "smaller (log \u2212{})"),
+            "filled/resformer": (2, "as many directions (log {})"),
+        },
+        "svformer-length": {"late/length": (3, "falls by {} nats a doubling")},
+    }.items():
+        for name, (digits, told) in found.items():
+            middle, width = map(abs, earlier(run, name))
+            assert told.format(f"{middle:.{digits}f} ± {width:.{digits}f}") in page
+    factors = ("drain", "{:.2f} times the others', {:.2f} to {:.2f}"), ("peak", "{:.1f} times, {:.1f} to {:.1f}")
+    for name, told in factors:
+        middle, width = earlier("resformer-concentration", f"{name}/vanilla")
+        assert told.format(*(math.exp(x) for x in (middle, middle - width, middle + width))) in page
+
+
+def test_numbers_of_attention_residuals():
+    powers = {
+        check["id"]: f"{check['measured']:.2f} ± {check['tolerance']:.2f}".replace("-", "\u2212")
+        for check in stored("attnres-bounds/summary.json")["checks"]
+    }
+    full, block = powers["exponent/attnres"], powers["exponent/attnres-block:size=4"]
+    assert f"Full's by {full} and that of blocks of 4 by {block}," in FINDINGS
+
+
+def test_numbers_of_conversion_and_decoding():
+    found = stored("scale-uptrain/summary.json")["checks"]
+    for place, told in {
+        "first/the paper/svd": "`svd` begins {} nats lower",
+        "first/independent heads/whole": "begins {} lower and ends",
+        "end/independent heads/skipv1, whole/skipv1, mean": "ends {} lower. That first losses",
+        "end/the paper/skipv1, mean/continued": "is {} behind MHA that was trained on as long",
+        "end/the paper/skipv1, mean/vanilla": "and {} behind MHA before that",
+    }.items():
+        digits = 2 if place.startswith("first") else 3
+        (check,) = (check for check in found if check["id"] == place)
+        numbers = (f"{abs(check[x]):.{digits}f}" for x in ("measured", "tolerance"))
+        assert told.format(" ± ".join(numbers)) in FINDINGS
+    for kind in ("grouped", "latent"):
+        found = stored(f"scale-uptrain/{kind}/summary.json")["checks"]
+        measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
+        assert measured["end/the paper/skipv1, mean/continued"] in FINDINGS
+        assert measured["end/a reason to convert/skipv1, whole/continued"] in FINDINGS
+    ways = {check["id"]: f"{-check['measured']:.2f} ± {check['tolerance']:.2f} lower" for check in found}
+    assert f"`svd` begins {ways['first/the paper/svd']} and `mean-vo` {ways['first/the paper/mean-vo']};" in FINDINGS
+    tokens = stored("scale-uptrain/measurement.json")
+    assert round(tokens["tokens"] / tokens["parameters"]["vanilla"]) == 10
+    assert "eight heads was trained on 9.9 tokens per parameter" in FINDINGS
+    found = stored("scale-decode/summary.json")["checks"]
+    steps = [check for check in found if check["id"].startswith("slower/skipv1/")]
+    ratios, width = sorted(math.exp(-check["measured"]) for check in steps), max(check["tolerance"] for check in steps)
+    assert (
+        f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of MHA's time a token, give or take {width:.2f} for all" in FINDINGS
+    )
+
+
+def test_rows_of_earlier_results_are_those_of_the_table():
+    """Every row of FINDINGS names a row of the table, and says what it says."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (\w+) \| (\S+) \| (\d+) \| `([\w-]+)/(\w+): ([^`]+)` \|$", PAGE, re.M)
+    assert len(rows) > 15
+    for _, told, verdict, tokens, seeds, *name in rows:
+        (row,) = (row for row in EARLIER if [row["experiment"], row["profile"], row["id"]] == name)
+        middle, width = float(row["measured"]), float(row["half_width"])
+        assert told == f"{middle:+.3f} ± {width:.3f}".replace("-", "\u2212")
+        assert (verdict, tokens, seeds) == (row["verdict"], row["tokens_per_parameter"], row["seeds"])
+
+
+def test_the_table_of_earlier_results_is_whole():
+    assert f"All {len(EARLIER)} rows" in PAGE
+    names = catalogue.names()
+    apart = set(catalogue.RETIRED) - set(catalogue.MERGED)
+    apart |= {name for name in names if isinstance(catalogue.experiment(name), Retiring)}  # their retired profiles
+    assert {row["experiment"] for row in EARLIER} == apart
+    assert {row["claim"] for row in EARLIER} <= set(catalogue.claims()) | {""}
+    assert all(
+        re.fullmatch(r"[0-9a-f]{12}( [0-9a-f]{12})*", row["commit"]) and int(row["seeds"]) > 1 for row in EARLIER
+    )
+    figures = {
+        max((name for name in apart if path.stem.startswith(name)), key=len)
+        for path in (ROOT / "results/earlier").glob("*.png")
+    }
+    assert figures == apart
+
+
+def test_the_ladder_s_retired_profiles_are_in_the_table():
+    rows = {(row["profile"], row["id"]): row for row in EARLIER if row["experiment"] == "ladder"}
+    assert {profile for profile, _ in rows} == set(catalogue.experiment("ladder").retired)
+    norms = rows["optima", "size/5/d2-n4-s0.1/svformer/2"]
+    assert f"{float(norms['measured']):.2f} ± {float(norms['half_width']):.2f}" in PAGE
+    tasks = [row for (profile, name), row in rows.items() if profile == "tasks" and re.match("size/.*/svformer/", name)]
+    for field, told in (("measured", "0.28 to 0.39"), ("predicted", "0.41 to 0.54")):
+        ends = [f(float(row[field]) for row in tasks) for f in (min, max)]
+        assert "{:.2f} to {:.2f}".format(*ends) == told
+        assert told in FINDINGS
+    axes = [row["verdict"] for row in EARLIER if row["experiment"] == "ladder-axes" and "bayes" not in row["id"]]
+    decided = sum(verdict in ("agrees", "contradicts") for verdict in axes)
+    assert f"{decided} of {len(axes)} comparisons decided" in PAGE
+
+
+def test_what_others_measured_is_told_as_it_stands_in_the_tables():
+    """Of the papers and modded-nanogpt in `printed`, of the logs in results/others.csv."""
+
+    def told(numbers, digits=3):
+        return ", ".join(f"{number:.{digits}f}" for number in numbers).replace("-", "\u2212")
+
+    def of(variant, place):
+        found = [r for r in reported() if (r.variant, r.against) == (variant, "vanilla") and r.place.startswith(place)]
+        return [r.nats for r in sorted(found, key=lambda r: float(re.search(r"([\d.]+)[MB]", r.size)[1]))]
+
+    assert f"{told(of('resformer', 'appendix A.6'))} nats" in PAGE
+    for variant in ("attnres", "attnres-block"):
+        assert f"{told(of(variant, 'paper'))} nats" in PAGE
+    skipv1 = {r.size.partition(",")[0]: r.nats for r in reported() if r.place == "section 6.2, Fig. 5a"}
+    assert f"{told(skipv1[f'LLaMA-{size}'] for size in ('60M', '130M', '350M', '1B', '3B'))} nats" in PAGE
+    others = list(csv.DictReader((ROOT / "results/others.csv").read_text().splitlines()))
+    for name, digits in (("value embeddings", 4), ("attnres", 3)):
+        logs = [float(row["difference"]) for row in others if row["variant"] == name]
+        assert f"{told(logs, digits)} bits per byte" in PAGE
+    nanogpt = [r.nats for r in reported() if r.paper == NANOGPT]
+    assert [float(row["difference"]) for row in others if row["source"] == NANOGPT] == nanogpt
+    assert all(row["source"] and row["unit"] and int(row["runs"]) for row in others)
+
+
+def earlier(experiment, check):
+    """What was measured of a retired experiment, and the half-width of its interval; of several profiles the last."""
+    found = [row for row in EARLIER if (row["experiment"], row["id"]) == (experiment, check)]
+    return float(found[-1]["measured"]), float(found[-1]["half_width"])
+
+
+def _between(found):
+    return f"{found.mean:.2f} ± {found.half_width:.2f}".replace("-0.00", "0.00").replace("-", "\u2212")
