@@ -29,7 +29,7 @@ from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training import stacks
 from experiments.training.arms import Arm, RecallSource
 from experiments.training.campaign import BASELINE, TWIN, of_runs, unpredicted
-from experiments.training.comparing import TOY, Asked, model_of, names_of_own
+from experiments.training.comparing import TOY, OwnVariant, model_of, names_of_own
 from experiments.training.tuning import TUNING_SEED, untuned
 from experiments.verdicts import words
 from experiments.verdicts.checks import Expectation, Judgement
@@ -110,7 +110,7 @@ class Config:
     recipe: Recipe
     held_out_prompts: int
     arms: tuple[str, ...] = ARMS
-    own: tuple[Asked, ...] = ()
+    own: tuple[OwnVariant, ...] = ()
     decides: bool = True
 
     @property
@@ -194,7 +194,7 @@ class Bridge:
     def architectures(self, config: Config) -> Sequence[Architecture]:
         return list(dict.fromkeys(map(config.architecture, config.parts)))
 
-    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+    def comparing(self, config: Config, own: tuple[OwnVariant, ...]) -> Config:
         """Return the configuration with a user's variants beside the others, whose verdicts are known."""
         return replace(config, own=own)
 

@@ -18,7 +18,7 @@ from experiments.experiment.protocol import Kind, Profile
 from experiments.store.folders import Json, RunFolder, Slot, Unfinished
 from experiments.training.arms import START, Arm, TextSource
 from experiments.training.campaign import of_runs
-from experiments.training.comparing import Asked
+from experiments.training.comparing import OwnVariant
 from experiments.verdicts.checks import Judgement
 from theory.plans.architecture import Architecture
 from theory.plans.names import sized
@@ -81,7 +81,7 @@ class Config:
 
     setting: Setting
     groups: tuple[Group, ...]
-    own: tuple[Asked, ...] = ()
+    own: tuple[OwnVariant, ...] = ()
 
 
 class Question(ABC):
@@ -122,7 +122,7 @@ class Question(ABC):
         """Return the architectures that are trained."""
         return [config.setting.sizes(width) for width in dict.fromkeys(group.width for group in config.groups)]
 
-    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+    def comparing(self, config: Config, own: tuple[OwnVariant, ...]) -> Config:
         """Return the configuration with a user's variants in place of its own."""
         groups = tuple(replace(group, arms=tuple(variant.name for variant in own)) for group in config.groups)
         return replace(config, groups=groups, own=own)

@@ -19,7 +19,7 @@ from experiments.campaign.reading import Losses, arms, at_length, gain, planned
 from experiments.campaign.setting import VANILLA
 from experiments.store.folders import Json
 from experiments.training.campaign import expected, unpredicted
-from experiments.training.comparing import Asked, names_of_own, own_names
+from experiments.training.comparing import OwnVariant, names_of_own, own_names
 from experiments.training.expectations import expected_by_paper
 from experiments.verdicts.checks import Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
@@ -92,7 +92,7 @@ class Signs(Question):
     def pairs(self, config: Config) -> Sequence[Pair]:
         """Return what is predicted of the arms of the configuration."""
 
-    def of_own(self, own: Sequence[Asked]) -> Sequence[Pair]:  # noqa: ARG002
+    def of_own(self, own: Sequence[OwnVariant]) -> Sequence[Pair]:  # noqa: ARG002
         """Return what is predicted of a user's variants, beside what their own papers expect; by default nothing."""
         return []
 

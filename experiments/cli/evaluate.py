@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 
-from experiments.cli import asked
+from experiments.cli import choices
 from experiments.cli.commands import Commands, whole_from
 from experiments.cli.prompt_losses import prompt_losses
 from experiments.store.folders import Json, UserError
@@ -22,7 +22,7 @@ def add_to(commands: Commands) -> None:
         "crosslayer evaluate runs/train/llama-2m-* --tokens 65536",
         resumes=True,
     )
-    asked.add_options(command)
+    choices.add_options(command)
     command.add_argument(
         "--tasks",
         metavar="NAME,NAME",
@@ -43,7 +43,7 @@ def evaluate(options: argparse.Namespace) -> int:
     for option in ("tasks_from", "fewshot", "limit"):
         if getattr(options, option) is not None:
             raise UserError(f"--{option.replace('_', '-')} is for --tasks")
-    found = evaluation.evaluate(options.runs, asked=asked.asked(options), device=options.device, out=options.out)
+    found = evaluation.evaluate(options.runs, choices=choices.choices(options), device=options.device, out=options.out)
     if options.json:
         print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
         return 0

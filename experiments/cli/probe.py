@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from experiments.cli import asked
+from experiments.cli import choices
 from experiments.cli.commands import Commands
 from experiments.training.layer_probes import FAMILIES
 
@@ -24,7 +24,7 @@ def add_to(commands: Commands) -> None:
         "crosslayer probe runs/train/llama-2m-* --what entropy,norms,lens",
         resumes=True,
     )
-    asked.add_options(command)
+    choices.add_options(command)
     command.add_argument("--what", help=f"some of {', '.join(FAMILIES)} (default: all that the runs can be asked)")
 
 
@@ -32,7 +32,7 @@ def probe(options: argparse.Namespace) -> int:
     from experiments.commands import probing
 
     what = None if options.what is None else [name.strip() for name in options.what.split(",")]
-    found = probing.probe(options.runs, what, asked=asked.asked(options), device=options.device, out=options.out)
+    found = probing.probe(options.runs, what, choices=choices.choices(options), device=options.device, out=options.out)
     return _report(found, options.json)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from experiments.commands.generation import language
 from experiments.commands.probing import Probed
-from experiments.commands.subjects import RANDOM, Asked, Subject, about, check_alike, named, subjects
+from experiments.commands.subjects import RANDOM, Choices, Subject, about, check_alike, named, subjects
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
@@ -41,34 +41,34 @@ FEWEST = 3  # positions in which a model can be seen to learn
 
 
 def evaluate(
-    runs: Sequence[Path | str], *, asked: Asked | None = None, device: str = "auto", out: Path | str = "runs"
+    runs: Sequence[Path | str], *, choices: Choices | None = None, device: str = "auto", out: Path | str = "runs"
 ) -> Probed:
     """Measure and draw the losses of models, side by side, in a folder below out/evaluate; what is there is kept.
 
     runs    folders of finished trainings, imported or published models; all of text, or all of regression
-    asked   of how much data, and which
+    choices  how much data, and which
 
     Raises UserError or BadInput for what makes no sense.
     """
     from experiments.commands.evaluation_figure import draw
 
-    asked = asked or Asked()
+    choices = choices or Choices()
     device = chosen_device(device)
-    found = subjects([Path(run) for run in runs], asked)
+    found = subjects([Path(run) for run in runs], choices)
     check_alike(found)
-    asked_of = {one.data: one.of.folder for one in found}
-    if len(asked_of) > 1:
-        (one, other), *_ = zip(asked_of, list(asked_of)[1:], strict=False)
+    folder_of = {one.data: one.of.folder for one in found}
+    if len(folder_of) > 1:
+        (one, other), *_ = zip(folder_of, list(folder_of)[1:], strict=False)
         raise UserError(
-            f"{asked_of[one]} would be asked about {one} and {asked_of[other]} about {other}: losses on different text "
+            f"{folder_of[one]} would be asked about {one} and {folder_of[other]} about {other}: losses on different text "
             "cannot stand side by side; say --text for all"
         )
-    run = RunFolder(Path(out) / "evaluate" / named(found, asked.sample, device, module=__name__))
+    run = RunFolder(Path(out) / "evaluate" / named(found, choices.sample, device, module=__name__))
     with run.locked():
         measured = results(
             "evaluation",
             {str(number): one for number, one in enumerate(found, 1)},
-            _Evaluation(asked, device),
+            _Evaluation(choices, device),
             run=run,
             label="evaluating",
             backend=Serial(),
@@ -88,17 +88,17 @@ def evaluate(
 
 
 class _Evaluation:
-    def __init__(self, asked: Asked, device: str) -> None:
-        self.asked, self.device = asked, device
+    def __init__(self, choices: Choices, device: str) -> None:
+        self.choices, self.device = choices, device
 
     def __call__(self, one: Subject, _: Desk) -> Json:
         task = one.task()
-        batches = self.asked.sample.batches(task, self.device)
+        batches = self.choices.sample.batches(task, self.device)
         found = losses(one.of.model(self.device), task, batches)
         if isinstance(one.of.source, PromptSource) and one.kind == PromptSource.kind:
             found["pairs"] = one.of.source.n
         elif one.kind == TextSource.kind:
-            found["bytes_a_token"] = _bytes_a_token(one, self.asked, batches)
+            found["bytes_a_token"] = _bytes_a_token(one, self.choices, batches)
         return {"result": found}
 
 
@@ -115,13 +115,13 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
 
     whole, score, by_position = Average(), Average(), Average()
     by_sequence: list[float] = []
-    asked = hashlib.sha256()
+    targets = hashlib.sha256()
     with torch.no_grad():
         for batch in batches:
             found = task.losses(model(batch.inputs), batch.targets).double()
             whole.add(found.mean(-1))
             by_sequence += found.mean(-1).tolist()
-            asked.update(batch.targets.cpu().contiguous().numpy().tobytes())
+            targets.update(batch.targets.cpu().contiguous().numpy().tobytes())
             by_position.add(found)
             score.add(in_context(found))
     return {
@@ -129,7 +129,7 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
         "in_context": score.to_json() if len(by_position.mean) >= FEWEST else None,
         "by_position": by_position.to_json(),
         "by_sequence": by_sequence,
-        "asked": asked.hexdigest(),
+        "asked": targets.hexdigest(),
         "sequences": whole.count,
         "tokens": whole.count * task.tokens,
     }
@@ -161,12 +161,12 @@ def in_context(by_position: Tensor) -> Tensor:
     return by_position[:, -width:].mean(-1) - early.mean(-1)
 
 
-def _bytes_a_token(one: Subject, asked: Asked, batches: Sequence[Batch]) -> float | None:
+def _bytes_a_token(one: Subject, choices: Choices, batches: Sequence[Batch]) -> float | None:
     """Return the bytes per predicted token; None where no tokenizer is known, and for tokens that are no text."""
-    if asked.text == RANDOM:
+    if choices.text == RANDOM:
         return None
     try:
-        tokenizer = language(one.of, asked.data).tokenizer
+        tokenizer = language(one.of, choices.data).tokenizer
     except (UserError, BadInput):
         return None
     rows = [pair for b in batches for pair in zip(b.targets.tolist(), b.inputs[:, 0].tolist(), strict=True)]

@@ -96,7 +96,7 @@ def evaluate_tasks(
     run = RunFolder(Path(out) / "tasks" / f"{in_a_path('-'.join(of.name for of in found))}-{digest}")
     keys = {str(i): of for i, of in enumerate(found, 1)}
     with run.locked():
-        measured = results("tasks", keys, _Asked(tasks, device), run=run, label="tasks", backend=Serial())
+        measured = results("tasks", keys, _HarnessRun(tasks, device), run=run, label="tasks", backend=Serial())
         record = {
             "kind": "tasks",
             "tasks": list(tasks.names),
@@ -145,7 +145,7 @@ def _loaded(tasks: Tasks) -> Any:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _HarnessRun:
     tasks: Tasks
     device: str
 

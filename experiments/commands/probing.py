@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.commands.subjects import Asked, Subject, about, check_alike, named, subjects
+from experiments.commands.subjects import Choices, Subject, about, check_alike, named, subjects
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
@@ -40,7 +40,7 @@ def probe(
     runs: Sequence[Path | str],
     what: Sequence[str] | None = None,
     *,
-    asked: Asked | None = None,
+    choices: Choices | None = None,
     device: str = "auto",
     out: Path | str = "runs",
 ) -> Probed:
@@ -48,21 +48,21 @@ def probe(
 
     runs    folders of finished trainings, or of published weights (`icl.published.reading`); all of text, or all of
             regression
-    what    families (`FAMILIES`); by default all that can be asked of every run
-    asked   of how much data, and which
+    what    families (`FAMILIES`); by default all that every run can answer
+    choices  how much data, and which
 
     Raises UserError or BadInput for what makes no sense.
     """
     from experiments.commands.layer_figures import draw
 
-    asked = asked or Asked()
+    choices = choices or Choices()
     _check_known(what or ())
     device = chosen_device(device)
-    found = subjects([Path(run) for run in runs], asked)
+    found = subjects([Path(run) for run in runs], choices)
     names = families(found, what)
-    run = RunFolder(Path(out) / "probe" / named(found, asked.sample, device, module=__name__))
+    run = RunFolder(Path(out) / "probe" / named(found, choices.sample, device, module=__name__))
     with run.locked():
-        record = _record(run, found, names, sample=asked.sample, device=device)
+        record = _record(run, found, names, sample=choices.sample, device=device)
         with progress("drawing", len(names)) as at:
             for place, name in enumerate(names):
                 at(place, name)

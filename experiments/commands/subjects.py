@@ -28,7 +28,7 @@ STDLIB, RANDOM = "stdlib", "random"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Choices:
     """A user's choices for subjects that leave them open.
 
     data      where the text of trainings lies now, if not where it lay
@@ -119,42 +119,42 @@ class Published:
         return GivenTokens(self.sequences)
 
 
-def subjects(folders: Iterable[Path], asked: Asked) -> list[Subject]:
+def subjects(folders: Iterable[Path], choices: Choices) -> list[Subject]:
     """Return the models in some folders.  Raises UserError or BadInput, also for options that apply to none of them."""
-    found = [subject(folder, asked) for folder in folders]
-    if found and asked.variant is not None and all(one.of.kind not in OPEN for one in found):
+    found = [subject(folder, choices) for folder in folders]
+    if found and choices.variant is not None and all(one.of.kind not in OPEN for one in found):
         raise UserError(f"--variant is for published weights, and {found[0].of.folder} says itself what it holds")
     return found
 
 
-def subject(folder: Path, asked: Asked | None = None) -> Subject:
+def subject(folder: Path, choices: Choices | None = None) -> Subject:
     """Return the model in a folder.  Raises UserError or BadInput if there is none, or no finished one."""
-    asked = asked or Asked()
-    if asked.context is not None:
-        at_least("--context", asked.context, 2)
-    found = any_model(folder, asked.variant)
-    if found.published or asked.text is not None:
-        return _on_any_text(found, asked)
-    return _trained(found, asked)
+    choices = choices or Choices()
+    if choices.context is not None:
+        at_least("--context", choices.context, 2)
+    found = any_model(folder, choices.variant)
+    if found.published or choices.text is not None:
+        return _on_any_text(found, choices)
+    return _trained(found, choices)
 
 
-def _trained(of: ModelFolder, asked: Asked) -> Trained:
+def _trained(of: ModelFolder, choices: Choices) -> Trained:
     assert of.source is not None
     folder, source, context = of.folder, of.source, of.architecture.context
     if isinstance(source, TextSource):
-        context = _context(folder, of.architecture, asked, by_default=source.context or context)
+        context = _context(folder, of.architecture, choices, by_default=source.context or context)
         windows = source.held_out_windows * max(1, (source.context or of.architecture.context) // context)
-        source = replace(source, folder=asked.data or source.folder, held_out_windows=windows)
+        source = replace(source, folder=choices.data or source.folder, held_out_windows=windows)
         if not Path(source.folder).is_dir():
             raise UserError(f"{source.folder}, the text that {folder} was trained on, is not there; say --data FOLDER")
     else:
-        for option, value in (("data", asked.data), ("context", asked.context)):
+        for option, value in (("data", choices.data), ("context", choices.context)):
             if value is not None:
                 raise UserError(f"--{option} is for text, and {folder} was trained on {source.kind}")
     return Trained(of, source, context, weights=digest_of(folder / WEIGHTS))
 
 
-def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
+def _on_any_text(of: ModelFolder, choices: Choices) -> Published:
     """Return a subject on text by the tokenizer that lies beside the weights, which a training leaves there too."""
     from icl.data.published import TOKENIZER, PublishedTokenizer, random_sequences, sequences
     from icl.published.files import weight_files
@@ -162,13 +162,13 @@ def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
     folder, architecture = of.folder, of.architecture
     check_reads_text(of)
     assert isinstance(architecture.stem, Tokens)
-    if asked.data is not None:
+    if choices.data is not None:
         raise UserError(f"--data is for the text of trainings; {folder} is asked about other text, which --text says")
-    context = _context(folder, architecture, asked, by_default=min(architecture.context, CONTEXT))
-    count, vocab = asked.sample.tokens // context, architecture.stem.vocab
-    if of.kind == "initial" and asked.text not in (None, RANDOM):
+    context = _context(folder, architecture, choices, by_default=min(architecture.context, CONTEXT))
+    count, vocab = choices.sample.tokens // context, architecture.stem.vocab
+    if of.kind == "initial" and choices.text not in (None, RANDOM):
         raise UserError(f"{folder} is a preset, which has no tokenizer: it is asked about tokens drawn at random")
-    source = (STDLIB if (folder / TOKENIZER).is_file() else RANDOM) if asked.text is None else asked.text
+    source = (STDLIB if (folder / TOKENIZER).is_file() else RANDOM) if choices.text is None else choices.text
     if source == RANDOM:
         drawn, data = random_sequences(context + 1, count, vocab), "text drawn at random"
     else:
@@ -182,12 +182,12 @@ def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
     return Published(of, drawn, data, weights=_digest(initial or [digest_of(path) for path in weight_files(folder)]))
 
 
-def _context(folder: Path, architecture: Architecture, asked: Asked, *, by_default: int) -> int:
-    if asked.context is None:
+def _context(folder: Path, architecture: Architecture, choices: Choices, *, by_default: int) -> int:
+    if choices.context is None:
         return by_default
-    if asked.context > architecture.context:
-        raise UserError(f"--context {asked.context} is more than the {architecture.context} tokens of {folder}")
-    return asked.context
+    if choices.context > architecture.context:
+        raise UserError(f"--context {choices.context} is more than the {architecture.context} tokens of {folder}")
+    return choices.context
 
 
 def _digest(parts: Iterable[str]) -> str:

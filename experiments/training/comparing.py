@@ -24,7 +24,7 @@ TOY = Shape(2, 2)  # layers and heads of the toy that is asked
 
 
 @dataclass(frozen=True)
-class Asked:
+class OwnVariant:
     """A variant that a user requested, as data.
 
     name     what it is called wherever it is shown
@@ -44,7 +44,7 @@ class Asked:
         return config, next((plan for plan in self.plans if plan.shape == config.shape), rest)
 
 
-def model_of(name: str, own: Sequence[Asked], architecture: Architecture) -> tuple[Architecture, str | Plan]:
+def model_of(name: str, own: Sequence[OwnVariant], architecture: Architecture) -> tuple[Architecture, str | Plan]:
     """Return the sizes of a model and what `Arm` takes for its variant: one of a user's own, or by its name."""
     return next((asked.on(architecture) for asked in own if asked.name == name), (architecture, name))
 
@@ -57,7 +57,7 @@ class Comparing(Experiment, Protocol):
         """Return the architectures that are trained, up to their vocabulary."""
         ...
 
-    def comparing(self, config: Any, own: tuple[Asked, ...]) -> Any:
+    def comparing(self, config: Any, own: tuple[OwnVariant, ...]) -> Any:
         """Return the configuration with these variants and vanilla, in place of the experiment's own."""
         ...
 
@@ -108,7 +108,7 @@ def called(variants: Sequence[str]) -> list[str]:
     return short if len(set(short)) == len(short) else list(variants)
 
 
-def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> Asked:
+def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> OwnVariant:
     plans = [user_files.model(architecture, variant)[1] for architecture in architectures]
     try:
         toy = user_files.resolve(variant, TOY)
@@ -117,7 +117,7 @@ def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> As
     if toy and any(missing(toy, trained) for trained in plans):
         toy = None  # two layers do not contain what it changes
     plans_of_files = tuple(plans) if user_files.names_a_file(variant) else ()
-    return Asked(name, plans_of_files, toy, expects=expectations.expectations_of(variant))
+    return OwnVariant(name, plans_of_files, toy, expects=expectations.expectations_of(variant))
 
 
 def bare(variant: str) -> str:
@@ -125,7 +125,7 @@ def bare(variant: str) -> str:
     return "" if "+" in variant else names.parsed(variant)[0]
 
 
-def names_of_own(own: Sequence[Asked]) -> Json:
+def names_of_own(own: Sequence[OwnVariant]) -> Json:
     """Return a prediction's entry on a user's variants, empty if there are none: `own_names` reads it."""
     if not own:
         return {}

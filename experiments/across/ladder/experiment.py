@@ -30,7 +30,7 @@ from experiments.across.ladder.setting import CONVERGED, KEPT, LAYER, NULL, RUNG
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, RunFolder
 from experiments.training.campaign import BASELINE
-from experiments.training.comparing import TOY, Asked, names_of_own
+from experiments.training.comparing import TOY, OwnVariant, names_of_own
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
@@ -120,7 +120,7 @@ class Ladder:
     def architectures(self, config: Config) -> Sequence[Architecture]:
         return [architecture(rung, task, task.d) for task in config.tasks for rung in RUNGS]
 
-    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+    def comparing(self, config: Config, own: tuple[OwnVariant, ...]) -> Config:
         """Return the user's variants against vanilla, at one task."""
         return replace(config, own=own, further=(), arms=())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.comparing import Asked
+from experiments.training.comparing import OwnVariant
 from experiments.training.tuning import Tuning
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
@@ -60,7 +60,7 @@ class Config:
     widths: tuple[int, ...]
     tuning: Tuning
     scored_prompts: int
-    own: tuple[Asked, ...] = ()
+    own: tuple[OwnVariant, ...] = ()
 
     @property
     def tasks(self) -> tuple[Setting, ...]:

@@ -15,7 +15,7 @@ from experiments.campaign.setting import VANILLA
 from experiments.campaign.signs import Pair, Signs, groups
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.training.comparing import TOY as TOY_SHAPE
-from experiments.training.comparing import Asked
+from experiments.training.comparing import OwnVariant
 from theory.errors import BadInput
 from theory.plans.heads import toy_heads
 from theory.plans.names import resolve
@@ -80,7 +80,7 @@ class Values(Signs):
         """Return the papers' signs, of several sizes the smallest's, and those of the toy."""
         return [*by_the_papers(), *by_the_toy(config.setting.architecture.kv_heads)]
 
-    def of_own(self, own: Sequence[Asked]) -> Sequence[Pair]:
+    def of_own(self, own: Sequence[OwnVariant]) -> Sequence[Pair]:
         """Return the toy's sign of a user's variants, and of those that are a paper's that of the paper."""
         found = list(by_the_papers([variant.name for variant in own]))
         vanilla = share(resolve(VANILLA, TOY_SHAPE))

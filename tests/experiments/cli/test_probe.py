@@ -163,7 +163,7 @@ def test_published_weights_are_measured_as_a_run_s(work, probed, tmp_path):
     published_from(icl.load(run), folder)
     shutil.copy(work / "text" / "tokenizer.json", folder)
     sample, few = Sample(10 * TOKENS, 5), ["--tokens", str(10 * TOKENS), "--batch", "5"]
-    theirs = subjects.subject(folder, subjects.Asked(sample, variant="resformer", text=corpus))
+    theirs = subjects.subject(folder, subjects.Choices(sample, variant="resformer", text=corpus))
     of_run = probed("resformer", options=few)
     of_folder = probed(folder, options=[*few, "--variant", "resformer", "--text", corpus])
     for record, model, one in (
@@ -322,7 +322,7 @@ def test_what_is_kept_is_that_of_the_same_question(work, probed, tmp_path):
 
 
 def test_weights_that_memory_cannot_hold_are_not_read(work, monkeypatch):
-    one = subjects.subject(work / "with", subjects.Asked(text="random"))
+    one = subjects.subject(work / "with", subjects.Choices(text="random"))
     monkeypatch.setattr("theory.machine.memory", lambda: 10_000)
     with pytest.raises(UserError, match="of memory for its weights alone"):
         one.of.model("cpu")

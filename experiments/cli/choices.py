@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from experiments.cli.commands import OUT, whole_from
 
 if TYPE_CHECKING:
-    from experiments.commands.subjects import Asked
+    from experiments.commands.subjects import Choices
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -40,11 +40,11 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
 
 
-def asked(options: argparse.Namespace) -> Asked:
-    from experiments.commands.subjects import Asked
+def choices(options: argparse.Namespace) -> Choices:
+    from experiments.commands.subjects import Choices
     from experiments.training.by_layer import TOKENS, Sample
 
-    return Asked(
+    return Choices(
         Sample(options.tokens or TOKENS, options.batch or 0),
         data=options.data,
         context=options.context,
