@@ -45,7 +45,7 @@ def evaluate(
 ) -> Probed:
     """Measure and draw the losses of models, side by side, in a folder below out/evaluate; what is there is kept.
 
-    runs    folders of finished trainings, imported or published models; all of text, or all of regression
+    runs     folders of finished trainings, imported or published models; all of text, or all of regression
     choices  how much data, and which
 
     Raises UserError or BadInput for what makes no sense.
@@ -56,11 +56,11 @@ def evaluate(
     device = chosen_device(device)
     found = subjects([Path(run) for run in runs], choices)
     check_alike(found)
-    folder_of = {one.data: one.of.folder for one in found}
-    if len(folder_of) > 1:
-        (one, other), *_ = zip(folder_of, list(folder_of)[1:], strict=False)
+    folders = {one.data: one.of.folder for one in found}
+    if len(folders) > 1:
+        (one, other), *_ = zip(folders, list(folders)[1:], strict=False)
         raise UserError(
-            f"{folder_of[one]} would be asked about {one} and {folder_of[other]} about {other}: losses on different text "
+            f"{folders[one]} would be asked about {one} and {folders[other]} about {other}: losses on different text "
             "cannot stand side by side; say --text for all"
         )
     run = RunFolder(Path(out) / "evaluate" / named(found, choices.sample, device, module=__name__))
