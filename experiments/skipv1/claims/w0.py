@@ -9,7 +9,7 @@ from math import ceil
 
 import numpy as np
 
-from experiments.ledger.claim import Claim
+from experiments.ledger.claim import Claim, at
 from experiments.skipv1.claims.products import identity, products_minimum, scaled_loss, whole_matrix
 from experiments.skipv1.claims.setting import ANY_W0
 from experiments.toys.checks import ROUNDING
@@ -28,6 +28,7 @@ from theory.toy.population import PopulationLoss
 
 SIGMA = Fraction(1, 10)
 CONTEXTS = (8, 16, 256)
+OF_TURNED = "the same sum with U S U^T in place of S, whose law is that of S"
 
 W0 = Claim(
     "skipv1.w0",
@@ -43,12 +44,27 @@ W0 = Claim(
     "4.  What is missing is a path from the query to the output: with a term C x_{n+1} it is true (skipv1.bias).",
     proof=skipv1_w0_heads,
     uses=("skipv1.few-products", "skipv1.w0-enough-heads", "skipv1.w0-floors", "skipv1.w0-d2"),
-    unjudged={cyclic: ONE_OF_SEVERAL, prompt_map: RANK},
+    unjudged={
+        cyclic: ONE_OF_SEVERAL,
+        prompt_map: RANK,
+        at(skipv1_w0_heads._of_family, "exact[0::2] -> exact[1::2]"): OF_TURNED,
+        at(skipv1_w0_heads._readers, "heads > 2"): "two heads on one group of coordinates are the quaternion family",
+        at(skipv1_w0_heads._readers, "4 * heads - 1"): ONE_OF_SEVERAL,
+        at(skipv1_w0_heads._readers, "4 * heads"): ONE_OF_SEVERAL,
+    },
+)
+
+W0.row(
+    "what SkipV1Former loses at a < d, in units of c^2, by hand: 1 + 2 tau_1, tau_1 = 25/101; d = 3, n = 2, sigma = 1",
+    Fraction(151, 101),
+    lambda: skipv1_w0_heads.large_prior(3, 2, Fraction(1)).small_ranks,
+    control=Fraction(3, 2),
+    wrong="tau_0 = 1/4, as if y y^T were of no use",
 )
 
 
 @W0.check(
-    "the exact loss of two explicit MHA heads is d^2 + d sigma^2 + c^2 l_mha; rational, d = 3, 4, 5",
+    "the exact loss of two explicit MHA heads is d^2 + d sigma^2 + c^2 l_mha; rational, d = 3, 4, 5, 7",
     states=Fraction(1),
     control=Fraction(1, 2),
     wrong="half the excess",
@@ -56,7 +72,7 @@ W0 = Claim(
 )
 def explicit_mha_loss(factor: Fraction) -> bool:
     """Exact loss of `mha_weights_around` in rational arithmetic: d^2 + d sigma^2 + factor c^2 l_mha."""
-    for d, n, c in ((3, 2, 5), (4, 1, 3), (4, 2, 10), (5, 3, 7)):
+    for d, n, c in ((3, 2, 5), (4, 1, 3), (4, 2, 10), (5, 3, 7), (7, 2, 3)):
         weights = skipv1_w0_heads.mha_weights_around(d, n, Fraction(c))
         loss = exact_loss(MHA, d, n, SIGMA, c * identity(d)).value(weights)
         share = skipv1_w0_heads.large_prior(d, n, SIGMA).mha

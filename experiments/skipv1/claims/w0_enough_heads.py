@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from sympy import expand, symbols
 
-from experiments.ledger.claim import Claim
+from experiments.ledger.claim import Claim, at
 from experiments.skipv1.claims.products import exactly, identity, whole_matrix
 from experiments.skipv1.claims.setting import ANY_W0
 from experiments.toys.checks import ROUNDING
@@ -230,7 +230,7 @@ def mha_floor_is_approached(entries: Callable[[int, int], float]) -> bool:
     for d, n, sigma, rank, singular in (
         (2, 3, 0.5, 1, [4.0, 2.0]),
         (2, 1, 2.0, 1, [9.0, 0.0]),
-        (3, 2, 2.0, 2, [3.0, 2.0, 1.0]),
+        (3, 2, 3.0, 2, [3.0, 2.0, 1.0]),
     ):
         squares, rho = [s**2 for s in singular], n / (n + d + 1 + sigma**2)
         loss = EnoughHeads(PromptMoments(d, n, sigma, np.diag(singular)), (ORDINARY,))
@@ -244,7 +244,11 @@ def mha_floor_is_approached(entries: Callable[[int, int], float]) -> bool:
             return False
         if any(abs(f(d, n, sigma, squares, rank) - floor) > ROUNDING * floor for f in MHA_CLOSED):
             return False
-    return True
+    # Without noise and where a row of B is not needed against W0, more slowly: like alpha^(-4/3).
+    loss = EnoughHeads(PromptMoments(2, 2, 0.0, np.diag([3.0, 0.0])), (ORDINARY,))
+    floor = skip_loss(2, 2, 0.0, [3.0, 0.0], 1) + 2 / 5 * (2 - entries(2, 1))
+    slow = [loss.value(*skipv1_w0.mha_compressions(2, 2, 0.0, [3.0, 0.0], 1, alpha)) - floor for alpha in (20.0, 40.0)]
+    return bool(0 < 2 * slow[1] < slow[0] < 2 / 5)
 
 
 @W0_FLOORS.check(
@@ -344,6 +348,8 @@ def _comes_down_to(loss: PopulationLoss, rank: int, value: float, *, starts: int
     return bool(minimise(loss, rank, starts=starts, until=lambda best: best <= value).value <= value)
 
 
+ENDS = "4 * np.finfo(float).eps * (1 + abs(c)) -> 4 * np.finfo(float).eps / (1 + abs(c))"
+ROOT = "y + copysign((y ** 2 - 4 * x * z) ** 0.5, y) -> y - copysign((y ** 2 - 4 * x * z) ** 0.5, y)"
 W0_D2 = Claim(
     "skipv1.w0-d2",
     PAPER.ours,
@@ -354,7 +360,32 @@ W0_D2 = Claim(
     verdict="verified",
     proof=skipv1_w0_d2,
     uses=("skipv1.w0-floors",),
+    unjudged={
+        at(skipv1_w0_d2.rank_one_weights, "u[1] > 0"): "the sign of beta keeps 1 - beta u_2 off zero: no loss has it",
+        at(skipv1_w0_d2.rank_one_weights, ENDS): "where an iteration ends that goes on converging",
+        at(skipv1_w0_d2.rank_one_weights, ROOT): "the other root of x t^2 - y t + z, which serves as well",
+    },
 )
+
+
+@W0_D2.check(
+    "lopsided weights: the exact loss is MHA's floor at a = 1 less the gain of Theorem 6, step (3); random W0",
+    states=1.0,
+    control=0.9,
+    wrong="nine tenths of the gain",
+)
+def d2_gain(share: float) -> bool:
+    """The exact loss of `rank_one_weights`, in rational arithmetic, at alpha so large that all terms count."""
+    rng = np.random.default_rng(10)
+    for n, sigma, alpha in ((2, 1.0, 0.25), (1, 3.0, 0.125)):
+        w0 = 3 * rng.standard_normal((2, 2))
+        floor = skipv1_w0.mha_floor(2, n, sigma, (np.linalg.svd(w0, compute_uv=False) ** 2).tolist(), 1)
+        weights = skipv1_w0_d2.rank_one_weights(n, sigma, w0, alpha)
+        rational = Weights(*(exactly(x) for x in weights.arrays()))
+        loss = float(exact_loss(SKIPV1, 2, n, Fraction(sigma), exactly(w0)).value(rational))
+        if not abs(floor - loss - share * (floor - skipv1_w0_d2.rank_one_loss(n, sigma, w0, alpha))) < ROUNDING * floor:
+            return False
+    return True
 
 
 @W0_D2.check(
