@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from experiments.ledger.claim import Claim
@@ -189,6 +190,30 @@ def order_of_independent_heads(order: tuple[str, ...]) -> bool:
 )
 def the_text_and_the_code(pair: tuple[Fraction, Fraction]) -> bool:
     return (distance("mean", 12, 6), distance("apart", 12, 6)) == pair
+
+
+@FIRST.check(
+    "the largest matrices, taken to be drawn at random: the mean over every draw of 2 of 4, 2 of 6 and 3 of 6 heads",
+    states=2,
+    control=1,
+    wrong="another head's value is as near as none",
+    kind="exact",
+)
+def over_every_draw(apart: int) -> bool:
+    """Compare Top V and Top VO with means over draws: two outputs that have nothing in common are 2 apart."""
+    overlap, first = Fraction(1, 3), Fraction(1, 2)
+    for heads, kept in ((4, 2), (6, 2), (6, 3)):
+        draws = list(combinations(range(heads), kept))
+        values = Fraction(sum(apart for draw in draws for j, a in enumerate(draw) if a != j), len(draws))
+        common = Fraction(0)  # of y and of heads with the value of one draw and the output matrix of another
+        for pair in product(draws, repeat=2):
+            common += sum(Fraction(1) if a == j else overlap for j, (a, b) in enumerate(zip(*pair, strict=True)) if a == b)
+        outputs = heads + kept - apart * common / len(draws) ** 2
+        if distance("top-v", heads, kept, overlap, first) * heads != (1 + first) * (heads - kept) + values:
+            return False
+        if distance("top-vo", heads, kept, overlap, first) * heads != outputs:
+            return False
+    return True
 
 
 UPTRAINING = Claim(

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 
-from experiments.ledger.claim import Claim
+from experiments.ledger.claim import Claim, at
 from theory.plans.heads import ORDINARY, SKIP, SKIPV1
 from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1 import dynamics, landscape
@@ -285,6 +285,7 @@ def _zeros(signal: Signal, rng: np.random.Generator, starts: int) -> Iterator[fl
 
 FLOW = "W0 = 0; x and noise Gaussian; Assumption 1; gradient flow on one head's signal, without the even part"
 SCALES = ((1.0, 0.6, 0.4), (1.0, 0.5))
+INTEGRATION = "solve_ivp(uphill, span, scales, method='LSODA', t_eval=list(times), rtol=1e-09, atol=1e-12)"
 
 STAIRCASE = Claim(
     "skipv1.staircase",
@@ -297,6 +298,7 @@ STAIRCASE = Claim(
     verdict="verified",
     proof=dynamics,
     uses=("skipv1.critical-points",),
+    unjudged={at(dynamics.balanced_path, INTEGRATION): "tolerances of an integration, far below those of the checks"},
 )
 
 REACHABILITY = Claim(
