@@ -282,9 +282,10 @@ def _least_known(d: int, width: int, first: str, *, counted: bool) -> float:
 )
 def raw_heads_add_nothing(most: Callable[[int, int], int]) -> bool:
     plan = resolve("skipkv1", Shape(2, 2))
+    first_layers: tuple[First, ...] = ("positions", "residual")
     return all(
-        entry_bounds(plan, d, N, SIGMA, width, first).most == most(d, width)
-        for d, first in product((2, 3), ("positions", "residual"))
+        entry_bounds(plan, d, N, SIGMA, width, first=first).most == most(d, width)
+        for d, first in product((2, 3), first_layers)
         for width in range(d, 2 * d + 1)
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import erf, exp, pi, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def _by_hand(config: Architecture, square: float, std: float) -> bool:
     control={"rope": 1, "none": 1, "learned": 1},
     wrong="learned positions add nothing",
 )
-def embeddings_by_hand(parts: Mapping[str, int]) -> Conditions:
+def embeddings_by_hand(parts: Mapping[Literal["rope", "none", "learned"], int]) -> Conditions:
     for positions, count in parts.items():
         config = replace(SIZES, positions=positions)
         found = initial_outputs(config, resolve("vanilla", config.shape), 0.3)[0]

@@ -207,7 +207,8 @@ def over_every_draw(apart: int) -> bool:
         values = Fraction(sum(apart for draw in draws for j, a in enumerate(draw) if a != j), len(draws))
         common = Fraction(0)  # of y and of heads with the value of one draw and the output matrix of another
         for pair in product(draws, repeat=2):
-            common += sum(Fraction(1) if a == j else overlap for j, (a, b) in enumerate(zip(*pair, strict=True)) if a == b)
+            alike = [(a, j) for j, (a, b) in enumerate(zip(*pair, strict=True)) if a == b]
+            common += sum(Fraction(1) if a == j else overlap for a, j in alike)
         outputs = heads + kept - apart * common / len(draws) ** 2
         if distance("top-v", heads, kept, overlap, first) * heads != (1 + first) * (heads - kept) + values:
             return False
