@@ -33,7 +33,7 @@ COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match)
 
 @dataclass
 class Module:
-    """What stands at the top of a module.
+    """The statements and names at the top of a module.
 
     bound    statements by the names that they bind
     effects  statements that bind no name, and definitions that a decorator of ours may enter somewhere

@@ -123,6 +123,7 @@ def enough_heads_explain(more: float) -> bool:
     states=1.0,
     control=1.01,
     wrong="a hundredth more",
+    kind="descent",
 )
 def best_of_one_head_is_best(factor: float) -> bool:
     for d, n, width, tau, constant in (
