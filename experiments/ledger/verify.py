@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 
 from experiments.ledger.claim import Claim, Outcome, outcomes
 from experiments.store.cache import cache
+from experiments.store.definitions import ALL, Node, definition_digest
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import versions
-from experiments.store.sources import source_digest
 from experiments.store.work import longest_first, results
 from icl.files import opened, sealed, write_atomically
 
@@ -136,9 +136,16 @@ def _verification(claim: Claim, line: Json, *, remembered: bool = False) -> Veri
 
 
 def evidence_digest(claim: Claim, *judges: str) -> str:
-    """Return a digest of the source that an entry's evidence imports, of the modules that judge it, and of versions."""
-    modules = sorted({claim.module, *(evidence.holds.__module__ for evidence in claim.evidence), *judges})
-    return hashlib.sha256(f"{source_digest(*modules)} {versions()}".encode()).hexdigest()[:12]
+    """Return the digest of the definitions that an entry's evidence reaches, of modules that judge it, of versions."""
+    reached = definition_digest(evidence_roots(claim), whole=judges)
+    return hashlib.sha256(f"{reached} {versions()}".encode()).hexdigest()[:12]
+
+
+def evidence_roots(claim: Claim) -> list[Node]:
+    """Return the definitions that an entry's evidence consists of: the entry, and what its checks call."""
+    names = [name for name, thing in vars(import_module(claim.module)).items() if thing is claim] or [ALL]
+    checks = [(check.holds.__module__, check.holds.__qualname__.partition(".")[0]) for check in claim.evidence]
+    return [*((claim.module, name) for name in names), *checks]
 
 
 @dataclass

@@ -37,20 +37,30 @@ def source_digest(*modules: str) -> str:
 def closure(modules: Iterable[str]) -> list[str]:
     """Return the modules and what they import, in alphabetical order."""
     roots = frozenset((*ROOTS, *(module.partition(".")[0] for module in modules)))
-    ours = [room.name for room in rooms() if not room.foreign]
     waiting, names = list(modules), set()
     while waiting:
         module = waiting.pop()
-        if module in names or _path(module) is None:
+        if module in names or path_of(module) is None:
             continue
         names.add(module)
         waiting += [name for name in _imports(module) if name.partition(".")[0] in roots]
-        waiting += [name.format(room) for name in LOADED.get(module, ()) for room in ours]
+        waiting += loaded(module)
     return sorted(names)
 
 
+def loaded(module: str) -> list[str]:
+    """Return what a module loads by name: modules of every paper's room of ours, there or not."""
+    ours = [room.name for room in rooms() if not room.foreign] if module in LOADED else []
+    return [name.format(room) for name in LOADED.get(module, ()) for room in ours]
+
+
+def is_package(module: str) -> bool:
+    path = path_of(module)
+    return path is not None and path.name == "__init__.py"
+
+
 @cache
-def _path(module: str) -> Path | None:
+def path_of(module: str) -> Path | None:
     """Return a module's file, found without importing it; None for other names, such as a function's dotted name."""
     root, *parts = module.split(".")
     spec = find_spec(root)
@@ -61,8 +71,9 @@ def _path(module: str) -> Path | None:
 
 
 @cache
-def _tree(module: str) -> ast.Module:
-    path = _path(module)
+def tree_of(module: str) -> ast.Module:
+    """Return a module's source without comments and docstrings."""
+    path = path_of(module)
     assert path is not None
     tree = ast.parse(path.read_bytes())
     waiting: list[ast.AST] = [tree]
@@ -86,15 +97,14 @@ def _has_docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.Async
 
 @cache
 def _code(module: str) -> str:
-    return hashlib.sha256(ast.dump(_tree(module)).encode()).hexdigest()
+    return hashlib.sha256(ast.dump(tree_of(module)).encode()).hexdigest()
 
 
 @cache
 def _imports(module: str) -> frozenset[str]:
     """Return dotted names that it imports, packages above them included; nothing that only type checkers import."""
-    path = _path(module)
-    package = module if path and path.name == "__init__.py" else module.rpartition(".")[0]
-    names = {name for statement in _run(_tree(module)) for name in _named(statement, package)}
+    package = module if is_package(module) else module.rpartition(".")[0]
+    names = {name for statement in _run(tree_of(module)) for name in _named(statement, package)}
     return frozenset(above for name in (*names, module) for above in _prefixes(name))
 
 

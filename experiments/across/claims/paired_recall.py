@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING
 
-from experiments.ledger.claim import Claim
+from experiments.ledger.claim import Claim, at
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.mix import NOTHING, k, q, v
@@ -39,6 +39,8 @@ REFUSED = (plan(TWO, depth=DepthAverage()), plan(TWO, output_projection=False), 
 MATCH, READOUT = 60.0, 2000.0  # e^-60 is below rounding
 SMALL = 1e-9
 
+WHERE_IT_BEGINS = "where the arc begins turns all codes together, and leaves their products as they are"
+
 PAIRED = Claim(
     "toy.recall-paired",
     PAPER.ours,
@@ -52,7 +54,11 @@ PAIRED = Claim(
     verdict="verified",
     proof=paired_recall,
     uses=("toy.recall-one-layer",),
-    unjudged={Architecture.has_feed_forward: "no layer has one, of whatever width"},
+    unjudged={
+        Architecture.has_feed_forward: "no layer has one, of whatever width",
+        at(arc, "neighbours(count) * np.arange(count) - SPREAD / 2"): WHERE_IT_BEGINS,
+        at(arc, "SPREAD / 2"): WHERE_IT_BEGINS,
+    },
 )
 
 

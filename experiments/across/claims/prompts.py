@@ -268,6 +268,8 @@ def isotropic_is_the_widest_gap(heads: tuple[Head, ...]) -> bool:
                 return False
             if transfer.explained_at_width(moments, (Head(0, 1, 0, 1),), width) != 0:
                 return False
+            if transfer.best_division(moments, (Head(0, 1, 0, 1),), width) != (0, 0):
+                return False
             if transfer.explained_at_width(moments, raw_keys, width) is not None:
                 return False
     return True

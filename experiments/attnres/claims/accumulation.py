@@ -16,7 +16,7 @@ from theory.attnres import dilution, growth
 from theory.attnres.bounds import weight_floor
 from theory.attnres.coefficients import average_matrix, start_matrix
 from theory.attnres.dilution import norm_shares, postnorm_share, projection_shares, query_for_weight, share_range
-from theory.attnres.growth import extremal, largest_average, largest_read, postnorm_range, typical_read
+from theory.attnres.growth import extremal, in_a_plane, largest_average, largest_read, postnorm_range, typical_read
 from theory.attnres.paper import PAPER
 from theory.plans.accounting import depth_reads
 from theory.plans.architecture import Architecture
@@ -76,6 +76,24 @@ def decoders_attain(laws: Mapping[str, Callable[[int], float]]) -> Conditions:
             found = read_norms(growing(config, plan, network, query=1e4))
             yield np.allclose(found, network.reads, rtol=CLOSE, atol=0)
             yield np.allclose([found[-1], largest_read(plan.depth, 2 * layers, 1, 1)], law(2 * layers), rtol=CLOSE)
+
+
+@GROWTH.check(
+    "unit vectors for 1 to 5 sources, even round a circle: their products, the square by hand",
+    states=2.0,
+    control=1.0,
+    wrong="round half a circle",
+)
+def directions_in_a_plane(halves: float) -> Conditions:
+    """Compare products of vectors with cosines; halves: of a circle, round which they are even."""
+    for count in range(1, 6):
+        for d in (2, 3):
+            found = in_a_plane(count, d)
+            turns = np.subtract.outer(np.arange(count), np.arange(count)) / count
+            yield found.shape == (count, d)
+            yield np.allclose(found @ found.T, np.cos(np.pi * halves * turns), rtol=0, atol=1e-12)
+    yield np.allclose(in_a_plane(4, 2), [[1, 0], [0, 1], [-1, 0], [0, -1]], rtol=0, atol=1e-12)
+    yield np.array_equal(in_a_plane(2, 1).round(12), [[1], [-1]])
 
 
 @GROWTH.check(

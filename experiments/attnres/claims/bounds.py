@@ -104,6 +104,22 @@ def heads_read_more_than_a_source(power: float) -> Conditions:
 
 
 @BOUNDED.check(
+    "two heads over depth: of the two bounds the smaller one, for unequal sources and for more sources than heads",
+    states=min,
+    control=max,
+    wrong="the larger one",
+)
+def two_bounds_of_two_heads(smaller: Callable[..., float]) -> Conditions:
+    """Compare with sqrt 2 times the largest of the embedding and the outputs, and the root of the sum of squares."""
+    config = replace(SIZES, n_heads=2, n_layers=3, d_ff=0)
+    plan = resolve("attnres-heads:heads=2", config.shape)
+    for sizes in ((3.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0), (0.5, 2.0, 0.0, 4.0)):
+        for read, bound in enumerate(read_bounds(config, plan, sizes[0], sizes[1:])[1:], 2):
+            seen = sizes[:read]
+            yield abs(bound - smaller(sqrt(2) * max(seen), sqrt(sum(size**2 for size in seen)))) <= CLOSE
+
+
+@BOUNDED.check(
     "random decoders with weights of every size keep below the bounds at every read, float64",
     states=1.0,
     control=0.25,
@@ -236,7 +252,13 @@ TOY = Claim(
     "number of sources, and hardly moves; a fixed number of blocks does grow.  Queries that have moved can make it "
     "grow (attnres.norms).",
     proof=toy,
-    unjudged=UNJUDGED,
+    unjudged={
+        **UNJUDGED,
+        **{
+            at(toy._squared, change): "more zeros beyond the highest power: the same polynomial"
+            for change in ("2 * len(p) - 1 -> 2 * len(p) + 1", "2 * len(p) -> 3 * len(p)")
+        },
+    },
 )
 RULES = {"vanilla": lambda i: 1.0, "attnres": lambda i: 1 / (i + 1), BLOCK_OF_TWO: lambda i: 1 / (1 + (i + 1) // 2)}
 Scales = Mapping[str, Callable[[int], float]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.attnres.claims.decoders import ANY_NETWORK, CLOSE, CONFIG, measured
-from experiments.ledger.claim import Claim, Conditions
+from experiments.ledger.claim import Claim, Conditions, at
 from theory.attnres import gradients as by_depth
 from theory.attnres import start_gradients as at_random
 from theory.attnres.coefficients import start_matrix
@@ -226,6 +226,11 @@ START = Claim(
     unjudged={
         **ANY_NETWORK,
         initial_outputs: "of outputs only their ratios count; their sizes are attnres.initial-size's",
+        **{
+            at(even_beyond, change): "an interval around the only zero, in which it is looked for"
+            for change in ("1.0 -> 1.2", "left(most) < 0 -> left(most) < 1", "2 -> 3")
+        },
+        at(even_beyond, "brentq(left, 1e-09, most) -> brentq(left, 1.2e-09, most)"): "the interval's lower end",
     },
 )
 
@@ -262,6 +267,28 @@ def sends_back(chi: Callable[..., float]) -> Conditions:
             square = feed_forward_square(d, d_ff, std, written, kind)
             expected = chi(d * std**2, kind) * (1 - 1 / d) * square * (g @ g) / (x @ x)
             yield abs(found.mean() - expected) <= ERRORS * found.std(ddof=1) / sqrt(DRAWS)
+
+
+@START.check(
+    "slopes by differences of the activations and quadrature at three sizes, three kinds",
+    states=1.0,
+    control=1.1,
+    wrong="a tenth more",
+)
+def slopes_by_differences(factor: float) -> Conditions:
+    """Compare with q E phi'(a)^2 / E phi(a)^2, or the same of silu(a) c by a and c; phi' by central differences."""
+    from scipy.special import erfc, expit
+
+    points, masses = np.polynomial.hermite_e.hermegauss(200)
+    masses, step = masses / masses.sum(), 1e-5
+    for q in (0.05, 1.0, 6.0):
+        a = sqrt(q) * points
+        for kind in ("swiglu", "gelu", "silu"):
+            ends = (a + step, a, a - step)
+            after, at_a, before = (x * erfc(-x / sqrt(2)) / 2 if kind == "gelu" else x * expit(x) for x in ends)
+            bend, square = masses @ ((after - before) / (2 * step)) ** 2, masses @ at_a**2
+            expected = factor * (q * bend / square + (kind == "swiglu"))
+            yield abs(slope(q, kind) / expected - 1) < 1e-6
 
 
 def _even_product(config: Architecture, plan: Plan, std: float, *, scale_outputs: bool) -> list[float]:

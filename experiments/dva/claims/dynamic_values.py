@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.ledger.claim import Claim, Conditions
+from experiments.ledger.claim import Claim, Conditions, at
 from experiments.toys.unjudged import KEPT, OF_PARAMETERS
 from theory.dva import collapse, forms
 from theory.dva.collapse import Form, attended, collapsed, of_one_query, pair_numbers, pair_values
@@ -129,6 +129,8 @@ def decoders_are_the_sum(form: Any) -> Conditions:
                 yield _equal(attended(s.numpy()[b, h], pairs), seen.out.numpy()[b, h])
 
 
+REVISED_VALUES = "the revised form, of whose values only the number counts beside the initial one (dva.revised judges)"
+
 INITIAL = Claim(
     "dva.initial",
     PAPER.name,
@@ -143,6 +145,10 @@ INITIAL = Claim(
     "CPU, with 2,048 tokens and width 32, or 1.4 times (1.3 to 1.5) where queries are taken in blocks (dva-collapse).  "
     "From the other side it is q^R_i times one number, and of little use.",
     proof=collapse,
+    unjudged={
+        at(pair_values, "v[None] + query[:, None] * key[None]"): REVISED_VALUES,
+        at(pair_values, "query[:, None] * key[None]"): REVISED_VALUES,
+    },
 )
 
 

@@ -13,7 +13,7 @@ import sympy
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
-from experiments.ledger.claim import Claim, Conditions
+from experiments.ledger.claim import Claim, Conditions, at
 from theory.dva import both_layers, first_layer, in_context
 from theory.dva.both_layers import explained_by_cubes, linear_part, query_token
 from theory.dva.first_layer import best_scale, bounds, explained_by_squares, gated_tokens, loss_of_products
@@ -115,6 +115,9 @@ def constants_read_the_same_numbers(read: str) -> Conditions:
         yield np.linalg.norm(x_fit[30:] @ fit - y_fit[30:]) <= FITTED * np.linalg.norm(y_fit[30:])
 
 
+NO_MORE_POWERS = "the sum over i goes on beyond 2 k, where the binomial coefficients are 0"
+ZEROS_BEHIND = "a polynomial's list of coefficients, with zeros of higher powers behind: the same polynomial"
+
 FIRST_LAYER = Claim(
     "dva.first-layer",
     PAPER.ours,
@@ -129,6 +132,11 @@ FIRST_LAYER = Claim(
     verdict="verified",
     proof=first_layer,
     uses=("dva.toy", "skipv1.mha-infimum"),
+    unjudged={
+        at(first_layer._moment, "2 * k + 1 -> 2 * k + 2"): NO_MORE_POWERS,
+        at(first_layer._moment, "2 * k -> 3 * k"): NO_MORE_POWERS,
+        at(first_layer._moment, "j + 1 -> j + 2"): ZEROS_BEHIND,
+    },
 )
 
 
@@ -209,6 +217,16 @@ def loss_by_pairing(explained: int) -> Conditions:
         yield least == setting.zero_loss - setting.signal_share * d * explained
 
 
+FIRST_LAYER.row(
+    "the best lambda by hand, 4/45, for d = 2, n = 8 and sigma = 1/2: as a fraction, and as a float",
+    [Fraction(4, 45), 4 / 45],
+    lambda: [best_scale(Setting(2, 8, sigma)) for sigma in (Fraction(1, 2), 0.5)],
+    control=[Fraction(4, 41), 4 / 41],
+    wrong="without d",
+    relative=1e-12,
+)
+
+
 def _mean(polynomial: Any, normals: Sequence[sympy.Symbol]) -> Fraction:
     """Return the mean of a polynomial of independent standard normal numbers, monomial by monomial."""
     total = sympy.Integer(0)
@@ -276,6 +294,10 @@ BOTH_LAYERS = Claim(
     verdict="verified",
     proof=both_layers,
     uses=("dva.toy", "dva.first-layer"),
+    unjudged={
+        at(both_layers._cube, "3 * k + 1 -> 3 * k + 2"): ZEROS_BEHIND,
+        at(both_layers._cube, "3 * k -> 4 * k"): ZEROS_BEHIND,
+    },
 )
 
 

@@ -124,7 +124,7 @@ def _proof(material: Material, claim: Claim) -> Iterator[str]:
     if forms := closed_forms(claim.proof):
         yield "### The closed forms, as the code computes them"
         rows = [(code(form.name), f"${form.latex}$", material.names.prose(form.says)) for form in forms]
-        yield parts.table(("function", "returns", "what it is"), rows, kind="wide")
+        yield parts.table(("function", "returns", "in words"), rows, kind="wide")
 
 
 def place(proof: Any) -> str:

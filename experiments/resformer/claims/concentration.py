@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from experiments.ledger.claim import Claim, Conditions
+from experiments.ledger.claim import Claim, Conditions, at
 from experiments.resformer.claims.smoothing import causal_attention
 from experiments.toys.unjudged import OF_VALUES
 from theory.plans import mix
@@ -289,6 +289,13 @@ SIMILARITY = Claim(
     "(resformer.smoothing-any-layers); two curves that mirror each other show no cause.",
     proof=mean_variation,
     uses=("resformer.eqn11-sum", "resformer.eqn13"),
+    unjudged={
+        at(
+            mean_variation,
+            "np.abs(attention[:, None] - attention[None]).sum(axis=-1) -> "
+            "np.abs(attention[:, None] - attention[None]).sum(axis=-2)",
+        ): "the mean over all else follows, and all three axes are as long: it is the same whichever is summed",
+    },
 )
 
 

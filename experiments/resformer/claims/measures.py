@@ -353,17 +353,21 @@ FIG_17 = Claim(
 
 
 @FIG_17.check(
-    "the cache with 1 to 8 anchors, as a share of vanilla's, times twice the layers",
-    states=lambda anchors: 8 + anchors,
-    control=lambda anchors: 8 + 1,
+    "layers whose keys and whose values are cached, with 1 to 8 anchors in 8 layers of width 512; in vanilla all, so "
+    "that each anchor gives back 1/16",
+    states=lambda anchors: (8, anchors),
+    control=lambda anchors: (8, 1),
     wrong="one layer's values, whatever the anchors",
     kind="exact",
+    others={"keys shared, and not values": lambda anchors: (anchors, 8)},
 )
-def anchors_are_cached(halves: Callable[[int], int]) -> Conditions:
-    whole = cache(*model("llama-82m", "vanilla")).total
+def anchors_are_cached(layers: Callable[[int], tuple[int, int]]) -> Conditions:
+    whole = cache(*model("llama-82m", "vanilla"))
+    yield whole.keys == whole.values == (512,) * 8
     for count in range(1, 9):
-        kept = cache(*model("llama-82m", f"svformer:anchors={tuple(range(1, count + 1))}")).total
-        yield kept * 16 == whole * halves(count)
+        kept = cache(*model("llama-82m", f"svformer:anchors={tuple(range(1, count + 1))}"))
+        yield (sum(kept.keys), sum(kept.values)) == tuple(512 * n for n in layers(count))
+        yield kept.total * 16 == whole.total * sum(layers(count))
 
 
 @FIG_17.check(

@@ -60,6 +60,23 @@ def sum_follows_the_peak(ratio: Callable[[float], float]) -> bool:
 
 
 @FIG_15.check(
+    "the peak's share at steps 1, 60 and 120 of the rise, half way down and at the end, and the sum, by hand",
+    states=120,
+    control=1200,
+    wrong="1,200 steps of warm-up",
+)
+def rates_by_hand(rising: int) -> Conditions:
+    """The n shares of half a cosine's wave, from below 1 to f = 0.1, sum to n f + (1 - f)(n - 1)/2."""
+    start, n = 1e-7 / 6e-4, 10_000 - rising
+    recipe = Recipe(steps=10_000, batch=1, **SCHEDULES["resformer"].settings)
+    rises = {0: start + (1 - start) / rising, rising // 2 - 1: (1 + start) / 2, rising - 1: 1.0}
+    for step, share in {**rises, rising + n // 2 - 1: 0.55, 9_999: 0.1}.items():
+        yield abs(recipe.rate(step) / 6e-4 / share - 1) <= 1e-9
+    total = rising * start + (1 - start) * (rising + 1) / 2 + 0.1 * n + 0.9 * (n - 1) / 2
+    yield abs(summed(120) / total - 1) <= 1e-9
+
+
+@FIG_15.check(
     "what SVFormer leaves out of its parameters, in per cent, from 2M to 468M, to 0.05: of the smallest model next to "
     "nothing",
     states=(0.05, 2.24, 3.59, 5.15),

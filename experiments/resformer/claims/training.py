@@ -133,6 +133,18 @@ def costs_by_length(read: Callable[[int], int]) -> bool:
     )
 
 
+@COSTS.number(
+    "layers whose keys and whose values are cached, of the 8 of the 82M model",
+    {"svformer": (8, 1), "shared-keys": (1, 8), "shared-queries": (8, 8), "cla-v": (8, 4), "cla-k": (4, 8)},
+    control={"svformer": (1, 8), "shared-keys": (8, 1), "shared-queries": (8, 8), "cla-v": (4, 8), "cla-k": (8, 4)},
+    wrong="keys for values",
+)
+def cached_layers() -> dict[str, tuple[int, int]]:
+    shared = ("svformer", "shared-keys", "shared-queries", "cla-v", "cla-k")
+    kept = {name: cache(*model("llama-82m", name)) for name in shared}
+    return {name: (sum(map(bool, of.keys)), sum(map(bool, of.values))) for name, of in kept.items()}
+
+
 Pairs = Collection[tuple[str, str]]
 ROUNDING = 1e3 * np.finfo(float).eps
 

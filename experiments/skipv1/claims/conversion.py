@@ -206,8 +206,9 @@ def over_every_draw(apart: int) -> bool:
         draws = list(combinations(range(heads), kept))
         values = Fraction(sum(apart for draw in draws for j, a in enumerate(draw) if a != j), len(draws))
         common = Fraction(0)  # of y and of heads with the value of one draw and the output matrix of another
-        for one, other in product(draws, repeat=2):
-            common += sum(1 if a == j else overlap for j, a in enumerate(one) if a == other[j])
+        for pair in product(draws, repeat=2):
+            alike = [(a, j) for j, (a, b) in enumerate(zip(*pair, strict=True)) if a == b]
+            common += sum(Fraction(1) if a == j else overlap for a, j in alike)
         outputs = heads + kept - apart * common / len(draws) ** 2
         if distance("top-v", heads, kept, overlap, first) * heads != (1 + first) * (heads - kept) + values:
             return False

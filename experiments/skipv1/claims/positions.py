@@ -12,10 +12,10 @@ import numpy as np
 import sympy
 from scipy.optimize import minimize
 
-from experiments.ledger.claim import Claim
+from experiments.ledger.claim import Claim, Conditions
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts.isserlis import PromptEngine, pairings
-from theory.prompts.moments import Array
+from theory.prompts.moments import Array, PromptMoments
 from theory.prompts.setting import signal_share
 from theory.skipv1.paper import PAPER
 from theory.toy import positions
@@ -143,6 +143,31 @@ def rotating_weights_explain(entries: Callable[[int], int]) -> bool:
         if not abs(mean - signal_share(d, n, sigma) * entries(d)) < 4 * error:
             return False
     return True
+
+
+@ROTATING_MHA.check(
+    "the weights multiplied out in exact moments, one vector per token of the prompt, d = 2, 4 and 6",
+    states=lambda d: d**2 // 4 + d // 2,
+    control=lambda d: d**2 // 4,
+    wrong="what Assumption 1 allows",
+)
+def rotating_weights_explain_in_moments(entries: Callable[[int], int]) -> Conditions:
+    """Compare E [2 <P, W*> - |P|^2]; the first layer treats all pairs alike, and the last token sees itself alone."""
+    n, sigma = 6, 0.3
+    for d in (2, 4, 6):
+        weights, moments = rotating_weights(d, n, sigma), PromptMoments(d, n, sigma)
+        from_token = np.einsum("hst,hij->stij", weights.bias, weights.value @ weights.read_in)
+        yield from_token.shape == (2 * n + 1, 2 * n + 1, d, d)
+        alike = [from_token[2 * t : 2 * t + 2, 2 * t : 2 * t + 2] for t in range(n)]
+        yield all((pair == alike[0]).all() for pair in alike)
+        yield np.count_nonzero(from_token) == sum(map(np.count_nonzero, alike)) + d
+        yield (from_token[-1, -1] == np.eye(d)).all()
+        tokens = [np.concatenate([alike[0][0, t], alike[0][1, t]], axis=1) for t in (0, 1)]
+        layers = zip(weights.readout, weights.key_query, strict=True)
+        terms = [(out @ token, token.T @ match) for out, match in layers for token in tokens]
+        meets = sum(np.trace(right.T @ moments.target_right(left.T)) for left, right in terms)
+        power = sum(np.trace(l2.T @ l1 @ moments.sandwich(r1 @ r2.T)) for l1, r1 in terms for l2, r2 in terms)
+        yield abs(2 * meets - power - signal_share(d, n, sigma) * entries(d)) < 1e-9
 
 
 @cache

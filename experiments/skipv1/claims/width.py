@@ -144,6 +144,8 @@ def weights_explain(explained: Callable[..., Any]) -> bool:
             weights = hiding_weights(d, n, float(sigma), float(eps), hidden)
             if (len(weights.value), len(weights.readout), len(weights.read_in)) != (4, heads, 2 * d - hidden):
                 return False
+            if weights.bias.shape != (4, 2 * n + 1, 2 * n + 1):
+                return False
             if hidden == 1 and least_width.sufficient_width(d) != len(weights.read_in):
                 return False
             found = _explained(weights, n, float(sigma))

@@ -194,7 +194,7 @@ def test_a_report_uses_what_is_remembered(capsys, monkeypatch):
     assert "not checked" not in page
     assert "| it is one half too |" in page
     with monkeypatch.context() as changed:
-        changed.setattr(verify, "source_digest", lambda *_: "changed")
+        changed.setattr(verify, "definition_digest", lambda *_, **__: "changed")
         assert report().count("changed since it was verified") == 2
     monkeypatch.setattr(verify, "evidence_digest", lambda claim: claim.id if claim is HALF else "as it was")
     said(capsys, "verify --afresh")

@@ -181,7 +181,7 @@ def test_what_stood_is_remembered_until_its_source_changes(made, monkeypatch, tm
     assert again[0].outcomes == first[0].outcomes
     assert runs == [1, 2]
     assert not any(v.remembered for v in verifications(ledger.values(), ledger, afresh=True))
-    monkeypatch.setattr(verify, "source_digest", lambda *_: "changed")
+    monkeypatch.setattr(verify, "definition_digest", lambda *_, **__: "changed")
     assert not any(v.remembered for v in verifications(ledger.values(), ledger))
     assert verifications([ledger["a"]], ledger)[0].remembered
     memory = tmp_path / "crosslayer" / "ledger.json"

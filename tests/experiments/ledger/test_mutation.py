@@ -117,7 +117,7 @@ def ledger(tmp_path, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    remembered = (sources._path, sources._tree, sources._code, sources._imports)
+    remembered = (sources.path_of, sources.tree_of, sources._code, sources._imports)
     importlib.invalidate_caches()
     claims = [x for x in vars(importlib.import_module("made_up.claims.ledger")).values() if hasattr(x, "evidence")]
     monkeypatch.setattr(mutation, "DEADLINE", 0.2)

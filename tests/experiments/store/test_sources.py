@@ -22,7 +22,7 @@ def package(tmp_path, monkeypatch):
     def write(name, text):
         (folder / f"{name}.py").write_text(text)
         importlib.invalidate_caches()
-        for function in (sources._path, sources._tree, sources._code, sources._imports):
+        for function in (sources.path_of, sources.tree_of, sources._code, sources._imports):
             function.cache_clear()
 
     return write
