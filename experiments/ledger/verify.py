@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -143,7 +144,8 @@ def evidence_digest(claim: Claim, *judges: str) -> str:
 
 def evidence_roots(claim: Claim) -> list[Node]:
     """Return the definitions that an entry's evidence consists of: the entry, and what its checks call."""
-    names = [name for name, thing in vars(import_module(claim.module)).items() if thing is claim] or [ALL]
+    there = vars(sys.modules[claim.module]) if claim.module in sys.modules else {}
+    names = [name for name, thing in there.items() if thing is claim] or [ALL]
     checks = [(check.holds.__module__, check.holds.__qualname__.partition(".")[0]) for check in claim.evidence]
     return [*((claim.module, name) for name in names), *checks]
 
