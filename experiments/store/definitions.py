@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from experiments.store.sources import ROOTS, is_package, loaded, path_of, tree_of
+from experiments.store.sources import ROOTS, imported_from, loaded, path_of, prefixes, tree_of
 
 Node = tuple[str, str]  # a module and a name at its top; "" for the statements that bind none, ALL for everything
 EFFECTS, ALL = "", "*"
@@ -37,7 +37,7 @@ class Module:
 
     bound    statements by the names that they bind
     effects  statements that bind no name, and definitions that a decorator of ours may enter somewhere
-    imports  by the name that is bound: the module, and the name in it or "" for the module itself
+    imports  by the name that is bound: the module, and the name in it or ALL for the module itself
     entered  definitions by the object of this module that decorates them
     """
 
@@ -93,7 +93,7 @@ def _statements(node: Node) -> list[ast.stmt]:
 @cache
 def _references(node: Node) -> frozenset[Node]:
     module, name = _module(node[0]), node[1]
-    found = {(package, EFFECTS) for package in _packages(module.name)}
+    found = {(package, EFFECTS) for package in prefixes(module.name)}
     if name == ALL:
         return frozenset({*found, *((module.name, each) for each in (*module.bound, *module.imports))})
     found |= {(other, ALL) for other in loaded(module.name)}
@@ -240,17 +240,8 @@ def _imported(statement: ast.Import | ast.ImportFrom, module: str) -> dict[str, 
             (a.asname or a.name.partition(".")[0]): (a.name if a.asname else a.name.partition(".")[0], ALL)
             for a in statement.names
         }
-    base = statement.module or ""
-    if statement.level:
-        package = module if is_package(module) else module.rpartition(".")[0]
-        parents = package.split(".")[: len(package.split(".")) - statement.level + 1]
-        base = ".".join([*parents, *filter(None, [statement.module])])
+    base = imported_from(statement, module)
     return {(a.asname or a.name): (base, a.name) for a in statement.names}
-
-
-def _packages(module: str) -> list[str]:
-    parts = module.split(".")
-    return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 REMEMBERED = (_code, _references, _alike, _module)

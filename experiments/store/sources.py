@@ -103,9 +103,8 @@ def _code(module: str) -> str:
 @cache
 def _imports(module: str) -> frozenset[str]:
     """Return dotted names that it imports, packages above them included; nothing that only type checkers import."""
-    package = module if is_package(module) else module.rpartition(".")[0]
-    names = {name for statement in _run(tree_of(module)) for name in _named(statement, package)}
-    return frozenset(above for name in (*names, module) for above in _prefixes(name))
+    names = {name for statement in _run(tree_of(module)) for name in _named(statement, module)}
+    return frozenset(above for name in (*names, module) for above in prefixes(name))
 
 
 def _run(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -122,18 +121,25 @@ def _run(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
             yield from _run(child)
 
 
-def _named(statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
+def _named(statement: ast.Import | ast.ImportFrom, module: str) -> Iterator[str]:
     if isinstance(statement, ast.Import):
         yield from (alias.name for alias in statement.names)
         return
-    base = statement.module or ""
-    if statement.level:
-        parents = package.split(".")[: len(package.split(".")) - statement.level + 1]
-        base = ".".join([*parents, *filter(None, [statement.module])])
+    base = imported_from(statement, module)
     yield base
     yield from (f"{base}.{alias.name}" for alias in statement.names)
 
 
-def _prefixes(name: str) -> Iterator[str]:
+def imported_from(statement: ast.ImportFrom, module: str) -> str:
+    """Return the dotted name of what a statement of a module imports from, relative or not."""
+    if not statement.level:
+        return statement.module or ""
+    package = module if is_package(module) else module.rpartition(".")[0]
+    parents = package.split(".")[: len(package.split(".")) - statement.level + 1]
+    return ".".join([*parents, *filter(None, [statement.module])])
+
+
+def prefixes(name: str) -> Iterator[str]:
+    """Yield a dotted name's packages, from the outermost, and the name itself."""
     parts = name.split(".")
     yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
