@@ -43,9 +43,11 @@ def initial_outputs(config: Architecture, plan: Plan, std: float = 0.02, *, scal
     if config.score != "softmax" or config.copy_rank is not None or not _ordinary(plan):
         raise BadInput("sizes at initial weights are worked out for softmax attention over a layer's own values")
     d, written = config.d_model, std / sqrt(2 * config.n_layers) if scale_outputs else std
-    layer = [attention_square(d, config.n_heads, config.width, std, written, share=1.0)]
+    layer = [attention_square(d, config.n_heads, config.width, std=std, written=written, share=1.0)]
     if config.has_feed_forward(plan):
-        layer.append(feed_forward_square(d, config.d_ff, std, written, "swiglu" if config.gated else "gelu"))
+        layer.append(
+            feed_forward_square(d, config.d_ff, std, written=written, kind="swiglu" if config.gated else "gelu")
+        )
     return [d * std**2 * (1 + (config.positions == "learned")), *layer * config.n_layers]
 
 

@@ -129,7 +129,7 @@ def ridge_on_pool(pool: Array, n: int, sigma: float, *, samples: int = 20_000, s
         return Estimate(value, 0.0, "a numerical integral over S_xx")
     x = np.random.default_rng([seed, 1]).standard_normal((samples, d, n))
     inverse = 1 / (np.linalg.eigvalsh(x @ x.mT).clip(min=0) + noise)
-    losses = _ridge_loss(square, d, noise, inverse.sum(axis=1), (inverse**2).sum(axis=1))
+    losses = _ridge_loss(square, d, noise, r_1=inverse.sum(axis=1), r_2=(inverse**2).sum(axis=1))
     return Estimate(
         float(losses.mean()), float(losses.std(ddof=1) / samples**0.5), f"Monte Carlo over {samples} spectra"
     )

@@ -189,7 +189,7 @@ def _best(d: int, k: int, sigma: float, count: int) -> tuple[float, float]:
         return 0.0, float(zero(d, sigma))
 
     def loss(log_eta: float) -> float:
-        return float(after_steps(d, k, sigma, count, float(np.exp(log_eta))))
+        return float(after_steps(d, k, sigma, count=count, eta=float(np.exp(log_eta))))
 
     low, high = np.log(0.05 / count / (k + d + 1 + float(sigma) ** 2)), np.log(4 / (k + d + 1))
     grid = np.linspace(low, high, 48)

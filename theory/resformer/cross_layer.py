@@ -172,7 +172,7 @@ def cross_layer_most(d: int, n: int, sigma: Number, rank: int, power: Number) ->
     In squared units of y; power: s_1^2.
     """
     q = read_share(d, n, sigma, power)
-    return _explained(d, n, sigma, rank, q * (rank**2 - never_read(d, rank)))
+    return _explained(d, n, sigma, rank=rank, of_products=q * (rank**2 - never_read(d, rank)))
 
 
 def full_rank_explained(n: int, sigma: Number, powers: Sequence[Number]) -> Any:
@@ -182,7 +182,7 @@ def full_rank_explained(n: int, sigma: Number, powers: Sequence[Number]) -> Any:
     """
     d, least = len(powers), 2 * noise_of_products(len(powers), n, sigma)
     pairs = [powers[i] + powers[j] for j in range(d) for i in range(j + 1)]
-    return _explained(d, n, sigma, d, sum(pair / (pair + least) for pair in pairs))
+    return _explained(d, n, sigma, rank=d, of_products=sum(pair / (pair + least) for pair in pairs))
 
 
 def most_around_identity(d: int, rank: int) -> Fraction:
@@ -202,7 +202,9 @@ def explained_around_identity(d: int, n: int, sigma: Number, rank: int, power: N
     least = Fraction(rank * (rank + 1), 2)
     if not isinstance(q, Fraction):
         least, most = float(least), float(most)  # type: ignore[assignment]
-    return _explained(d, n, sigma, rank, q * least), _explained(d, n, sigma, rank, q * most)
+    return _explained(d, n, sigma, rank=rank, of_products=q * least), _explained(
+        d, n, sigma, rank=rank, of_products=q * most
+    )
 
 
 def least_gap_of_optima(d: int) -> int:

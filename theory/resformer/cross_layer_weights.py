@@ -37,7 +37,7 @@ def cross_layer_weights(d: int, n: int, sigma: Number, rank: int, t: Number) -> 
 
     They are for W0 = t diag(I_a, 0).  Exact if sigma and t are.  Raises InvalidSize.
     """
-    _check(d, n, sigma, rank, t)
+    _check(d, n, sigma, rank=rank, t=t)
     step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     m = min(rank, d - rank)
     low, high, outside = eye[:m].T @ eye[:m], eye[m:rank].T @ eye[m:rank], eye[rank:].T @ eye[rank:]
@@ -57,7 +57,7 @@ def cross_layer_excess(d: int, n: int, sigma: Number, rank: int, t: Number) -> A
 
     Exact if sigma and t are.
     """
-    _check(d, n, sigma, rank, t)
+    _check(d, n, sigma, rank=rank, t=t)
     share = signal_share(d, n, sigma)
     kappa = 2 * n**2 / share * noise_of_products(d, n, sigma)
     m = min(rank, d - rank)

@@ -72,7 +72,7 @@ def skipv1_weights(d: int, n: int, sigma: Number, rank: int, w0: Array) -> Weigh
 
     Raises InvalidSize.
     """
-    _check(d, n, sigma, rank, w0)
+    _check(d, n, sigma, rank=rank, w0=w0)
     centred = gap_weights.skipv1_weights(d, n, sigma, rank)
     ordinary, skip = centred.w
     w = np.stack([(identity(d, sigma) + w0) @ ordinary, skip])
@@ -84,7 +84,7 @@ def mha_weights(d: int, n: int, sigma: Number, rank: int, w0: Array, beta: float
 
     Step (v), in float64.  They attain it where the last d - rank columns of W0 are independent.  Raises InvalidSize.
     """
-    _check(d, n, sigma, rank, w0)
+    _check(d, n, sigma, rank=rank, w0=w0)
     left, singular, right = np.linalg.svd(np.asarray(w0, dtype=np.float64)[:, rank:])
     small = singular.max(initial=0.0) * d * np.finfo(np.float64).eps
     sizes = np.array([-1 / s if s > small else beta for s in singular])

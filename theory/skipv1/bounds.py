@@ -117,7 +117,12 @@ def _central(moments: PromptMoments, rank: int | None, heads: int, skips: int) -
     of_mha, of_skipv1 = (d // 2, d) if rank is None else (rank, rank)
     mha, skipv1 = loss_gap(d, n, sigma, of_mha).mha, loss_gap(d, n, sigma, of_skipv1).skipv1
     return _compared(
-        moments, rank, heads, skips, _known(mha, GAP, attained=of_mha in (0, d)), _known(skipv1, GAP, attained=True)
+        moments,
+        rank,
+        heads,
+        skips=skips,
+        mha=_known(mha, GAP, attained=of_mha in (0, d)),
+        skipv1=_known(skipv1, GAP, attained=True),
     )
 
 
@@ -127,7 +132,7 @@ def _biased(moments: PromptMoments, rank: int | None, heads: int, skips: int) ->
     reached = of_mha == 0 or np.linalg.matrix_rank(moments.w0[:, of_mha:].astype(np.float64)) == d - of_mha
     mha = _known(bias.mha_infimum(d, n, sigma, of_mha), BIAS, attained=True if reached else None)
     skipv1 = _known(bias.skipv1_minimum(d, n, sigma, of_skipv1), BIAS, attained=True)
-    return _compared(moments, rank, heads, skips, mha, skipv1)
+    return _compared(moments, rank, heads, skips=skips, mha=mha, skipv1=skipv1)
 
 
 def _not_normal(moments: PromptMoments, rank: int | None, heads: int, skips: int) -> LossBounds:
@@ -141,9 +146,9 @@ def _not_normal(moments: PromptMoments, rank: int | None, heads: int, skips: int
         moments,
         rank,
         heads,
-        skips,
-        _known(mha, NON_GAUSSIAN, attained=True if mha == float(moments.zero_loss) else None),
-        _known(skipv1, NON_GAUSSIAN, attained=True if reached else None),
+        skips=skips,
+        mha=_known(mha, NON_GAUSSIAN, attained=True if mha == float(moments.zero_loss) else None),
+        skipv1=_known(skipv1, NON_GAUSSIAN, attained=True if reached else None),
     )
 
 
@@ -159,7 +164,7 @@ def _general(moments: PromptMoments, rank: int | None, heads: int, skips: int) -
 
     mha = between({a: g.mha for a, g in gaps.items()}, general.mha_heads_needed, heads)
     skipv1 = between({a: g.skipv1 for a, g in gaps.items()}, general.skip_heads_needed, skips)
-    return _compared(moments, rank, heads, skips, mha, skipv1)
+    return _compared(moments, rank, heads, skips=skips, mha=mha, skipv1=skipv1)
 
 
 def _around(moments: PromptMoments, rank: int | None, heads: int, skips: int) -> LossBounds:
@@ -169,8 +174,10 @@ def _around(moments: PromptMoments, rank: int | None, heads: int, skips: int) ->
     centre = moments.w0.astype(np.float64)
     squares = (np.linalg.svd(centre, compute_uv=False) ** 2).tolist()
     ranks = _ranks(d, rank)
-    mha = _best([_mha_around(d, n, sigma, centre, squares, heads, a) for a in ranks])
-    skipv1 = _best([_skipv1_around(d, n, sigma, centre, squares, heads, skips, a) for a in ranks])
+    mha = _best([_mha_around(d, n, sigma, centre=centre, squares=squares, heads=heads, rank=a) for a in ranks])
+    skipv1 = _best(
+        [_skipv1_around(d, n, sigma, centre=centre, squares=squares, heads=heads, skips=skips, rank=a) for a in ranks]
+    )
     rho, fewest = signal_share(d, n, sigma), min(skips, heads - skips)
     if rank is None and fewest >= d * d:
         proved = rho
@@ -180,32 +187,35 @@ def _around(moments: PromptMoments, rank: int | None, heads: int, skips: int) ->
         proved = None
     printed = d == 2 and rank is None and squares[-1] > 8 * sigma**2
     theorem = (proved, ENOUGH) if proved is not None else (0.0, "theory.skipv1.w0_d2, Theorem 6") if printed else None
-    return _compared(moments, rank, heads, skips, mha, skipv1, theorem, strictly=printed)
+    return _compared(moments, rank, heads, skips=skips, mha=mha, skipv1=skipv1, theorem=theorem, strictly=printed)
 
 
 def _mha_around(
     d: int, n: int, sigma: float, centre: Array, squares: list[float], heads: int, rank: int
 ) -> tuple[list[_Bound], list[_Bound]]:
-    lower, upper = [_Bound(w0.mha_floor(d, n, sigma, squares, rank), FLOOR)], _zero(d, n, sigma, squares)
+    lower, upper = [_Bound(w0.mha_floor(d, n, sigma, squares=squares, rank=rank), FLOOR)], _zero(d, n, sigma, squares)
     if rank == d:
         lower.append(_Bound(zero_loss(d, n, sigma) + _terms(centre, squares, n, 2 * heads), TERMS))
         if _is_multiple(centre):
             for used in {min(heads, 2), min(heads, max(2, (d + 1) // 4))}:
                 try:
-                    loss = w0_heads.mha_loss_around(d, n, sigma, centre[0, 0], used)
+                    loss = w0_heads.mha_loss_around(d, n, sigma, c=centre[0, 0], heads=used)
                     upper.append(_Bound(loss, FEW, attained=True))
                 except InvalidSize:
                     continue  # no family of so many matrices is known
     ordered = np.array_equal(centre, np.diag(np.sort(np.abs(centre.diagonal()))[::-1]))
     if ordered and heads >= d * rank:
-        upper.append(_Bound(w0.mha_enough_heads_loss(d, n, sigma, squares, rank), FLOOR))
+        upper.append(_Bound(w0.mha_enough_heads_loss(d, n, sigma, squares=squares, rank=rank), FLOOR))
     return lower, upper
 
 
 def _skipv1_around(
     d: int, n: int, sigma: float, centre: Array, squares: list[float], heads: int, skips: int, rank: int
 ) -> tuple[list[_Bound], list[_Bound]]:
-    lower, upper = [_Bound(w0.skipv1_floor(d, n, sigma, squares, rank), FLOOR)], _zero(d, n, sigma, squares)
+    lower, upper = (
+        [_Bound(w0.skipv1_floor(d, n, sigma, squares=squares, rank=rank), FLOOR)],
+        _zero(d, n, sigma, squares),
+    )
     if rank == d:
         multiple = _is_multiple(centre)
         left = zero_loss(d, n, sigma) - signal_share(d, n, sigma) * d**2
@@ -216,7 +226,7 @@ def _skipv1_around(
             even = w0.constant_share(2, n, sigma, 0) * sum(squares)
             upper.append(_Bound(zero_loss(2, n, sigma) - 2 * signal_share(2, n, sigma) + even, AT_TWO))
     if min(skips, heads - skips) >= d * rank:
-        upper.append(_Bound(w0.skipv1_enough_heads_loss(d, n, sigma, squares, rank), FLOOR, attained=True))
+        upper.append(_Bound(w0.skipv1_enough_heads_loss(d, n, sigma, squares=squares, rank=rank), FLOOR, attained=True))
     return lower, upper
 
 
@@ -247,7 +257,7 @@ def _best(bounds: list[tuple[list[_Bound], list[_Bound]]]) -> Between:
     known = upper.value - lower.value <= _rounding(len(bounds), upper.value)
     reached = upper.attained if known else None
     least = upper.value if known else lower.value
-    return Between(float(least), lower.by, float(upper.value), upper.by, reached)
+    return Between(float(least), lower.by, float(upper.value), upper_by=upper.by, attained=reached)
 
 
 def _value(bound: _Bound) -> float:
@@ -259,7 +269,7 @@ def _rounding(d: int, size: float) -> float:
 
 
 def _known(loss: float, by: str, *, attained: bool | None) -> Between:
-    return Between(float(loss), by, float(loss), by, attained)
+    return Between(float(loss), by, float(loss), upper_by=by, attained=attained)
 
 
 def _compared(
@@ -291,4 +301,16 @@ def _compared(
         ahead = "equal"
     smallest = float(np.linalg.svd(moments.w0.astype(np.float64), compute_uv=False)[-1]) if moments.w0.any() else 0.0
     assumed = smallest > 2 * moments.d**0.5 * float(moments.sigma)
-    return LossBounds(rank, heads, skips, zero, mha, skipv1, least, most, ahead, by, assumed)
+    return LossBounds(
+        rank,
+        heads,
+        skips,
+        zero_loss=zero,
+        mha=mha,
+        skipv1=skipv1,
+        gap_least=least,
+        gap_most=most,
+        ahead=ahead,
+        ahead_by=by,
+        assumed=assumed,
+    )

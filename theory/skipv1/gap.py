@@ -98,7 +98,9 @@ def gaps(zero: Any, *, mha: Any, skipv1: Any, best_mha: Any, best_skipv1: Any) -
 
     mha and skipv1 are at one rank, best_mha and best_skipv1 at their best ranks.
     """
-    return Gaps(zero - mha, zero - skipv1, skipv1 - mha, best_skipv1 - mha, best_skipv1 - best_mha)
+    return Gaps(
+        zero - mha, zero - skipv1, skipv1 - mha, gap_to_optimum=best_skipv1 - mha, gap_of_optima=best_skipv1 - best_mha
+    )
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,15 @@ def modes(moments: PromptMoments) -> Modes:
     signal = np.outer(psi, g)
     weight = (n + 1) * signal + psi[:, None] * g.sum() + noise
     multipliers = np.divide(signal, weight, out=np.zeros_like(signal), where=signal > 0)
-    return Modes(psi, g, of_outputs, of_inputs, whiten, multipliers, n * signal * multipliers)
+    return Modes(
+        psi,
+        g,
+        of_outputs,
+        of_inputs=of_inputs,
+        whiten=whiten,
+        multipliers=multipliers,
+        explained=n * signal * multipliers,
+    )
 
 
 def _decreasing(matrix: Array) -> tuple[Array, Array]:

@@ -58,7 +58,7 @@ def certified(d: int, n: int, sigma: Number, rank: int, logit_scale: float) -> M
         for power, weight in enumerate(orders):
             for key, coefficient in _expectation((*terms, *[V] * power), n).items():
                 series[key] += weight * coefficient / Fraction(n) ** power
-        return _over_queries(series, rank, float(logit_scale), len(terms) == 1 and terms[0] == N, side)
+        return _over_queries(series, rank, float(logit_scale), signal=len(terms) == 1 and terms[0] == N, side=side)
 
     above = (1, -2, 3)
     square = mean((N, N), above, 1) + (d - 1 + noise) * mean((SINH_SQUARED,), above, 1)

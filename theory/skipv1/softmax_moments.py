@@ -51,14 +51,14 @@ def quadrature(d: int, n: int, sigma: Number, rank: int, logit_scale: float, nod
     """
     from scipy.special import roots_genlaguerre
 
-    _check(d, n, sigma, rank, logit_scale)
+    _check(d, n, sigma, rank=rank, logit_scale=logit_scale)
     if nodes ** (n + 1) > LARGEST_GRID:
         raise InvalidSize(f"a grid of {nodes}^{n + 1} points is beyond {LARGEST_GRID}: sample instead")
     points, weights = np.polynomial.hermite_e.hermegauss(nodes)
     halves, masses = roots_genlaguerre(nodes, rank / 2 - 1)
     g = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * n, indexing="ij")], axis=-1)
     mass = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * n, indexing="ij")), axis=0).ravel()
-    means = [mass @ _integrands(d, sigma, rank, logit_scale, g, float(s)) for s in np.sqrt(2 * halves)]
+    means = [mass @ _integrands(d, sigma, rank, eps=logit_scale, g=g, s=float(s)) for s in np.sqrt(2 * halves)]
     return Moments(*(masses / masses.sum() @ np.array(means)).tolist())
 
 
@@ -69,7 +69,7 @@ def sampled(
 
     Raises InvalidSize for impossible sizes, rank 0, or fewer than eight samples.
     """
-    softmax, linear = _samples(d, n, sigma, rank, logit_scale, samples, seed)
+    softmax, linear = _samples(d, n, sigma, rank=rank, logit_scale=logit_scale, samples=samples, seed=seed)
     known = rank * n * np.array([1.0, n + d + 1 + float(sigma) ** 2])
     controls = linear[:, :2] - known
     slopes = np.linalg.lstsq(controls - controls.mean(0), softmax - softmax.mean(0), rcond=None)[0]
@@ -88,7 +88,7 @@ def sampled_loss(
     seed: int = 0,
 ) -> Estimate:
     """Return the loss at this step, sampled as in `sampled`, with its standard error."""
-    softmax, linear = _samples(d, n, sigma, rank, logit_scale, samples, seed)
+    softmax, linear = _samples(d, n, sigma, rank=rank, logit_scale=logit_scale, samples=samples, seed=seed)
     noise = float(sigma) ** 2
     power = softmax[:, 1] + softmax[:, 2] * (heads.count(SKIP) == 1)
     gain = d * (2 * step * softmax[:, 0] - step**2 * power)
@@ -107,14 +107,14 @@ def _samples(
     d: int, n: int, sigma: Number, rank: int, logit_scale: float, samples: int, seed: int
 ) -> tuple[Array, Array]:
     """Return `_integrands` of softmax and of linear heads, draw by draw: (samples, 3) each."""
-    _check(d, n, sigma, rank, logit_scale)
+    _check(d, n, sigma, rank=rank, logit_scale=logit_scale)
     at_least("samples", samples, FEWEST_SAMPLES)
     rng = np.random.default_rng([seed, d, n, rank])
     found = []
     for start in range(0, samples, max(1, CHUNK // n)):
         count = min(max(1, CHUNK // n), samples - start)
         s, g = np.sqrt(rng.chisquare(rank, count)), rng.standard_normal((count, n))
-        found.append([_integrands(d, sigma, rank, scale, g, s) for scale in (logit_scale, 0.0)])
+        found.append([_integrands(d, sigma, rank, eps=scale, g=g, s=s) for scale in (logit_scale, 0.0)])
     softmax, linear = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return softmax, linear
 

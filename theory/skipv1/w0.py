@@ -126,7 +126,7 @@ def mha_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: in
 
     squares: the d squared singular values of W0.  Raises InvalidSize.
     """
-    return _floor(d, n, sigma, squares, rank, d - rank, d - rank)
+    return _floor(d, n, sigma, squares=squares, rank=rank, rows=d - rank, visible=d - rank)
 
 
 def skipv1_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
@@ -134,7 +134,7 @@ def skipv1_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank:
 
     Raises InvalidSize.
     """
-    return _floor(d, n, sigma, squares, rank, d, d - rank)
+    return _floor(d, n, sigma, squares=squares, rank=rank, rows=d, visible=d - rank)
 
 
 def skipv1_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
@@ -142,7 +142,7 @@ def skipv1_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Nu
 
     squares: the d squared singular values of W0; W0's rank, which counts here, is read off them: see `_rank`.
     """
-    return _floor(d, n, sigma, squares, rank, d, _visible_rows(d, squares, rank))
+    return _floor(d, n, sigma, squares=squares, rank=rank, rows=d, visible=_visible_rows(d, squares, rank))
 
 
 def mha_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
@@ -150,7 +150,7 @@ def mha_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Numbe
 
     W0 = diag(s_1, ..., s_d), s_1 >= s_2 >= ...
     """
-    return _floor(d, n, sigma, squares, rank, d - rank, _visible_rows(d, squares, rank))
+    return _floor(d, n, sigma, squares=squares, rank=rank, rows=d - rank, visible=_visible_rows(d, squares, rank))
 
 
 def mha_compressions(

@@ -189,7 +189,9 @@ def lead(d: int, n: int, sigma: Number, squares: Sequence[Number]) -> Any:
 
     squares: the d squared singular values of W0.  Theorem 8 bounds it from below where it applies.
     """
-    return min(mha_floor(d, n, sigma, squares, a) for a in range(d + 1)) - skipv1_floor(d, n, sigma, squares, d)
+    return min(mha_floor(d, n, sigma, squares=squares, rank=a) for a in range(d + 1)) - skipv1_floor(
+        d, n, sigma, squares=squares, rank=d
+    )
 
 
 def _weights(a: Array, w: Array, k: Array, like: Any) -> Weights:

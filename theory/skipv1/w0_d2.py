@@ -63,7 +63,9 @@ def rank_one_loss(n: int, sigma: float, w0: Array, alpha: float) -> float:
     """Return the loss of `rank_one_weights`, where they exist: MHA's floor at a = 1 minus the gain of step (3)."""
     check_sizes(2, n, sigma, 1)
     singular = np.linalg.svd(w0, compute_uv=False)
-    return float(mha_floor(2, n, sigma, list(singular**2), 1) - (alpha * n) ** 2 / _power(n, sigma, w0, alpha))
+    return float(
+        mha_floor(2, n, sigma, squares=list(singular**2), rank=1) - (alpha * n) ** 2 / _power(n, sigma, w0, alpha)
+    )
 
 
 def rank_one_weights(n: int, sigma: float, w0: Array, alpha: float) -> Weights:
@@ -90,7 +92,9 @@ def rank_one_weights(n: int, sigma: float, w0: Array, alpha: float) -> Weights:
         before, c = c, start + x * alpha**2
         if abs(c - before) <= 4 * np.finfo(float).eps * (1 + abs(c)) and y**2 >= 4 * x * z:
             t = 2 * z / (y + copysign((y**2 - 4 * x * z) ** 0.5, y))
-            return _weights(n, sigma, w0, alpha, beta, kappa * s_1 / alpha * np.array([x, z / t, g]), t)
+            return _weights(
+                n, sigma, w0, alpha=alpha, beta=beta, readout=kappa * s_1 / alpha * np.array([x, z / t, g]), t=t
+            )
     raise BadInput(f"Theorem 6 has no weights at alpha = {alpha}; try the other sign, or a smaller one")
 
 

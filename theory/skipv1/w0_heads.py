@@ -108,20 +108,20 @@ class LargePrior:
 
 def large_prior(d: int, n: int, sigma: Number, heads: int = 2, skips: int = 1) -> LargePrior:
     """Return Theorem 4's three numbers.  Raises InvalidSize, also where no reader is known for so many heads."""
-    _check(d, n, sigma, heads, skips)
+    _check(d, n, sigma, heads=heads, skips=skips)
     *small, full = _shares(d, n, sigma, 2 * heads - skips)
     return LargePrior(_reader(d, n, heads).loss(n), full, min(small))
 
 
 def threshold(d: int, n: int, sigma: Number, heads: int = 2, skips: int = 1) -> float | None:
     """Return a c beyond which SkipV1Former loses to MHA around W0 = c I, by Theorem 4; None if it gives none."""
-    excess = large_prior(d, n, sigma, heads, skips).excess
+    excess = large_prior(d, n, sigma, heads=heads, skips=skips).excess
     return float(signal_share(d, n, sigma) * d**2 / excess) ** 0.5 if excess > 0 else None
 
 
 def mha_loss_around(d: int, n: int, sigma: Number, c: Number, heads: int = 2) -> Any:
     """Return d sigma^2 + d^2 + c^2 l_mha, the loss of `mha_weights_around`."""
-    _check(d, n, sigma, heads, 0)
+    _check(d, n, sigma, heads=heads, skips=0)
     return zero_loss(d, n, sigma) + c**2 * _reader(d, n, heads).loss(n)
 
 
@@ -130,7 +130,7 @@ def skipv1_few_heads_floor(d: int, n: int, sigma: Number, c: Number, heads: int 
 
     Theorem 4, (2), (3).
     """
-    _check(d, n, sigma, heads, skips)
+    _check(d, n, sigma, heads=heads, skips=skips)
     rho, shares = signal_share(d, n, sigma), _shares(d, n, sigma, 2 * heads - skips)
     return zero_loss(d, n, sigma) + min(c**2 * share - rho * a * d for a, share in enumerate(shares))
 
@@ -140,7 +140,7 @@ def mha_weights_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
 
     Exact if c is a Fraction.
     """
-    _check(d, n, 0, heads, 0)
+    _check(d, n, 0, heads=heads, skips=0)
     reader = _reader(d, n, heads)
     scale = c / (n + reader.spreads)
     weights = Weights(a=reader.turn, b=reader.turn[:0], w=scale[:, None] * reader.left, k=reader.right @ reader.turn.T)

@@ -180,7 +180,9 @@ def hiding_weights(d: int, n: int, sigma: float, eps: float, hidden: int = 1) ->
     bias[2, -1, -1] = 1
     columns, rows = zip(*_second_layer(d, eps, hidden), strict=True)
     of_query = np.linalg.pinv(value[2])
-    return TwoLayers(np.eye(width, d), bias, value, np.stack(columns) @ of_query[:d], step * np.stack(rows))
+    return TwoLayers(
+        np.eye(width, d), bias, value, key_query=np.stack(columns) @ of_query[:d], readout=step * np.stack(rows)
+    )
 
 
 def _second_layer(d: int, eps: float, hidden: int) -> list[tuple[Array, Array]]:

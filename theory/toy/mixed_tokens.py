@@ -96,7 +96,7 @@ def mixed_entries(
         InvalidSize: for a width below d or above 2d.
     """
     k, c = _split(d, width)
-    f_0, f_1, f_2, f_3 = _shares(d, n, sigma, c, square, tau, constant)
+    f_0, f_1, f_2, f_3 = _shares(d, n, sigma, c=c, square=square, tau=tau, constant=constant)
     return k**2 + k * c * (f_2 + f_3) + ((c * (c + 1) // 2 - 1) * f_1 + f_0 if c else 0)
 
 
@@ -113,7 +113,7 @@ def of_one_head(
 ) -> Any:
     """Return the same as `mixed_entries` for a single head of layer 2, `mixed_head`."""
     k, c = _split(d, width)
-    f_0, f_1, f_2, f_3 = _shares(d, n, sigma, c, square, tau, constant)
+    f_0, f_1, f_2, f_3 = _shares(d, n, sigma, c=c, square=square, tau=tau, constant=constant)
     beside = k * c * (4 * beta - beta**2 * (1 / f_2 + 1 / f_3))
     r = c * (c + 1) // 2
     return k**2 + beside + (4 * beta**2 * (r - beta**2 * ((r - 1) / f_1 + 1 / f_0)) if c else 0)
@@ -128,12 +128,13 @@ def best_of_one_head(d: int, n: int, sigma: float, width: int, *, tau: float = 0
     middle = log(best_square(d, n, sigma, tau))
 
     def most(log_square: float) -> float:
-        f_0, f_1, f_2, f_3 = _shares(d, n, sigma, c, exp(log_square), tau, constant)
+        f_0, f_1, f_2, f_3 = _shares(d, n, sigma, c=c, square=exp(log_square), tau=tau, constant=constant)
         r = c * (c + 1) // 2
         slope = [-16 * ((r - 1) / f_1 + 1 / f_0), 0, 8 * r - 2 * k * c * (1 / f_2 + 1 / f_3), 4 * k * c]
         betas = [float(root.real) for root in np.roots(slope) if abs(root.imag) < 1e-9 and root.real > 0]
         of = [
-            of_one_head(d, n, sigma, width, beta, square=exp(log_square), tau=tau, constant=constant) for beta in betas
+            of_one_head(d, n, sigma, width=width, beta=beta, square=exp(log_square), tau=tau, constant=constant)
+            for beta in betas
         ]
         return float(max(of))
 

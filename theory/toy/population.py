@@ -179,7 +179,7 @@ class PopulationLoss:
         right[0::2, :d], right[1::2] = self._keys * ka, product(keys.mT, ka)
         weighted = product(self.moments.covariance, right.mT)
         e_rr = self.moments.sandwich(product(right[:, None], weighted[None]))
-        return _Terms(keys, left, right, e_rr, self.moments.target_left(weighted))
+        return _Terms(keys, left, right, e_rr=e_rr, target=self.moments.target_left(weighted))
 
     def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
         """Return E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""

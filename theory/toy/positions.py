@@ -122,7 +122,7 @@ def copying_weights(d: int, n: int, sigma: Number, width: int) -> TwoLayers:
     for y in range(1, 2 * n, 2):
         bias[0, y - 1, y] = bias[1, y, y] = 1
     bias[0, -1, -1] = 1
-    return TwoLayers(np.eye(width, d), bias, value, key_query, readout)
+    return TwoLayers(np.eye(width, d), bias, value, key_query=key_query, readout=readout)
 
 
 def explained_by_rotating(d: int, n: int, sigma: Number) -> Any:
@@ -145,7 +145,9 @@ def rotating_weights(d: int, n: int, sigma: float) -> TwoLayers:
         bias[0, [x, x + 1], x] = 1
         bias[1, [x, x + 1], x + 1] = 1, -1
     bias[0, -1, -1] = 1
-    return TwoLayers(eye, bias, np.stack([eye, turn]), np.stack([eye, turn]), share * np.stack([eye, turn]))
+    return TwoLayers(
+        eye, bias, np.stack([eye, turn]), key_query=np.stack([eye, turn]), readout=share * np.stack([eye, turn])
+    )
 
 
 def _even(d: int) -> None:

@@ -50,9 +50,9 @@ def predict(
     rank = d // 2 if rank is None else rank
     law = {"w0": w0, "covariance": covariance, "kurtosis": kurtosis}
     if all(part is None for part in law.values()):
-        found = optimum(plan, d, n, sigma, rank)
+        found = optimum(plan, d, n, sigma=sigma, rank=rank)
     else:
-        found = optimum_by_descent(plan, d, n, sigma, rank, law=law)
+        found = optimum_by_descent(plan, d, n, sigma=sigma, rank=rank, law=law)
     return replace(found, beyond_two_layers=beyond)
 
 

@@ -68,14 +68,16 @@ def predict_recall(plan: Plan, setting: RecallSetting) -> RecallPrediction:
     guess, plateau = setting.blind, math.log(setting.pairs)
     if setting.form == "paired":
         ordinary_head(plan)
-        return RecallPrediction(guess, plateau, 0.0, ONE_LAYER, PAIRED_WIDTH, PAIRED_WIDTH)
+        return RecallPrediction(
+            guess, plateau, 0.0, how=ONE_LAYER, least_width=PAIRED_WIDTH, vanilla_width=PAIRED_WIDTH
+        )
     kinds = {(bool(head.raw), bool(head.key_raw)) for head in toy_heads(plan)}  # value, key
     ordinary = least_width(setting.keys, setting.values, skip=False)
     if (True, False) in kinds:
         width: int | None = least_width(setting.keys, setting.values, skip=True)
-        return RecallPrediction(guess, plateau, 0.0, SKIP, width, ordinary)
+        return RecallPrediction(guess, plateau, 0.0, how=SKIP, least_width=width, vanilla_width=ordinary)
     if (False, False) in kinds:
-        return RecallPrediction(guess, plateau, 0.0, LOOKUP, ordinary, ordinary)
+        return RecallPrediction(guess, plateau, 0.0, how=LOOKUP, least_width=ordinary, vanilla_width=ordinary)
     if (False, True) in kinds:
-        return RecallPrediction(guess, plateau, 0.0, MEANS, None, ordinary)
-    return RecallPrediction(guess, plateau, plateau, BLIND, None, ordinary)
+        return RecallPrediction(guess, plateau, 0.0, how=MEANS, least_width=None, vanilla_width=ordinary)
+    return RecallPrediction(guess, plateau, plateau, how=BLIND, least_width=None, vanilla_width=ordinary)

@@ -74,13 +74,17 @@ def rotary_scores(n: int, query: int, asked: int, speed: float, match: float = M
 
 def rotary_margin(n: int, query: int, asked: int, speed: float, match: float = MATCH) -> float:
     """Return the lead of the right value's score over every other one, in the prompt or not; see `rotary_scores`."""
-    scores = rotary_scores(n, query, asked, speed, match)
+    scores = rotary_scores(n, query, asked, speed=speed, match=match)
     return float(scores[asked - 1] - max([0.0, *np.delete(scores, asked - 1)]))
 
 
 def least_rotary_margin(n: int, speed: float, match: float = MATCH) -> float:
     """Return the least margin over all queries and pairs, for keys whose pairs turn by `speed` per token."""
-    return min(rotary_margin(n, query, asked, speed, match) for query in range(1, n + 1) for asked in range(1, n + 1))
+    return min(
+        rotary_margin(n, query, asked, speed=speed, match=match)
+        for query in range(1, n + 1)
+        for asked in range(1, n + 1)
+    )
 
 
 def rotary_weights(n: int, keys: int, values: int, width: int, match: float = MATCH) -> dict[str, np.ndarray]:

@@ -99,7 +99,7 @@ def entry_bounds(
     constant = not isinstance(depth, DepthAttention) or depth.query == "static"
     count = _count(plan, heads) if counted else None
     bound = is_bound(plan) and needs_free_weights(heads)
-    least = 0.0 if bound else _least(heads, d, n, sigma, width, first, causal=causal, count=count)
+    least = 0.0 if bound else _least(heads, d, n, sigma=sigma, width=width, first=first, causal=causal, count=count)
     return Bounds(least, _most(heads, d, width, first, causal=causal) if constant else inf)
 
 
@@ -118,7 +118,7 @@ def share_bounds(
 
     Raises as `entry_bounds`.
     """
-    bounds = entry_bounds(plan, d, n, sigma, width, first, causal=causal, counted=counted)
+    bounds = entry_bounds(plan, d, n, sigma=sigma, width=width, first=first, causal=causal, counted=counted)
     rho = float(signal_share(d, n, sigma))
     least, most = (float(entries) * rho / d**2 for entries in bounds)
     return Bounds(least, most if most < inf else bayes_share(d, n, sigma))
@@ -152,7 +152,7 @@ def worth_bounds(
     """
 
     def bounds(of: Plan, at: int) -> Bounds:
-        return entry_bounds(of, d, n, sigma, at, first, causal=causal, counted=counted)
+        return entry_bounds(of, d, n, sigma=sigma, width=at, first=first, causal=causal, counted=counted)
 
     own = bounds(plan, width)
     if plan == vanilla:
@@ -162,7 +162,8 @@ def worth_bounds(
     curve = {w: bounds(vanilla, w) for w in range(d, max(2 * d, width) + 1)}
     below = {
         w: Bounds(
-            vanilla_least(d, n, sigma, w, first, causal=causal, count=count), _most(heads, d, w, first, causal=causal)
+            vanilla_least(d, n, sigma, width=w, first=first, causal=causal, count=count),
+            _most(heads, d, w, first, causal=causal),
         )
         for w in range(1, d)
     }
@@ -208,7 +209,7 @@ def _least(
         return d**2
     found = [0.0]
     if (COPIED, COPIED) in pairs:
-        found.append(vanilla_least(d, n, sigma, width, first, causal=causal, count=count))
+        found.append(vanilla_least(d, n, sigma, width=width, first=first, causal=causal, count=count))
     if (COPIED, RAW) in pairs and (readers := key_kinds(heads)) is not None:
         reading = sum(RAW in kinds for kinds in readers)
         found.append(min(reading, d**2) if causal or first == "copy-residual" else d**2)
@@ -237,7 +238,7 @@ def vanilla_least(
 
     `count` holds the heads of layer 1 and the ordinary ones of layer 2; None: as many as it takes.
     """
-    return max(0.0, *_constructions(d, n, sigma, min(width, 2 * d), first, causal=causal, count=count))
+    return max(0.0, *_constructions(d, n, sigma, width=min(width, 2 * d), first=first, causal=causal, count=count))
 
 
 def _constructions(

@@ -84,7 +84,7 @@ def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum:
         NotCovered: if the toy does not cover the plan.
         InvalidSize: for sizes without meaning or too large.
     """
-    return closed_form(plan, d, n, sigma, rank) or optimum_by_descent(plan, d, n, sigma, rank)
+    return closed_form(plan, d, n, sigma=sigma, rank=rank) or optimum_by_descent(plan, d, n, sigma=sigma, rank=rank)
 
 
 def closed_form(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum | None:

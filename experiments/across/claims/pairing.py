@@ -56,7 +56,7 @@ def _as_vanilla(_plan: Plan, weights: Weights, n: int, query: int) -> float:
 
 
 def _leads_as_vanilla(_plan: Plan, weights: Weights, n: int, query: int, form: Form) -> float:
-    return leading_lead(PLANS["vanilla"], weights, n, query, form)
+    return leading_lead(PLANS["vanilla"], weights, n, query=query, form=form)
 
 
 STATED: Lead = leading_lead
@@ -280,4 +280,12 @@ def _weights(model: Decoder, setting: RecallSetting) -> Weights:
         output[n - 1, live] = parameters[f"{attention}.output.weight"].reshape(d, -1, width).transpose(1, 0, 2)
     codes, readout = parameters["stem.read_in.weight"].T, parameters["stem.head.weight"]
     keys = setting.keys
-    return Weights(codes[:keys], codes[keys:], readout[keys:], maps["query"], maps["key"], maps["value"], output)
+    return Weights(
+        codes[:keys],
+        codes[keys:],
+        readout[keys:],
+        query=maps["query"],
+        key=maps["key"],
+        value=maps["value"],
+        output=output,
+    )

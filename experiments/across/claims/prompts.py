@@ -56,7 +56,7 @@ def _share(d: int, n: int, sigma: Any, step: Any, kurtosis: Any) -> Any:
 @SHIFTS.check(
     "the closed form is the general loss of explicit projections, in rational arithmetic; d = 1 to 3, five tests",
     states=_share,
-    control=lambda d, n, sigma, step, kurtosis: _share(d, n, sigma, step, 0),
+    control=lambda d, n, sigma, step, kurtosis: _share(d, n, sigma, step=step, kurtosis=0),
     wrong="the kurtosis forgotten",
     kind="exact",
 )
@@ -77,7 +77,7 @@ def closed_form_is_the_general_one(share: Callable[..., Any]) -> bool:
                 if set(found) != {part * share(d, n, sigma, step, kurtosis)}:
                     return False
                 on_sphere = share_of(normal, loss_elsewhere(normal, rows, columns, sphere=True))
-                if on_sphere != part * _share(d, n, sigma, step, -2):
+                if on_sphere != part * _share(d, n, sigma, step=step, kurtosis=-2):
                     return False
         if share_elsewhere(d, 4, Fraction(1, 2), step) != 4 * step or step != 1 / (d + 5 + Fraction(1, 4)):
             return False
@@ -109,7 +109,7 @@ def longest_useful(length: Callable[[int, int, Fraction], Fraction]) -> bool:
             if any((share < 0) != (k > last) for k, share in shares.items()):
                 return False
             means = [share_elsewhere(d, k, sigma, learned_step(d, n, sigma, test_n=k)) for k in range(n, 8 * n)]
-            if means != [_share(d, k, sigma, step * n / k, 0) for k in range(n, 8 * n)]:
+            if means != [_share(d, k, sigma, step=step * n / k, kurtosis=0) for k in range(n, 8 * n)]:
                 return False
             if means != sorted(means) or means[0] != shares[n] or means[-1] <= means[0]:
                 return False

@@ -57,7 +57,7 @@ def realigned_rank_is(rank: Callable[[int, int, int], int]) -> bool:
     for d in (1, 2, 3):
         for a in range(d + 1):
             for heads in (1, 2, 4, 9):
-                w = _random(rng, heads, heads, a, d)
+                w = _random(rng, heads, heads, a=a, d=d)
                 t = odd_map(w, shared_key_heads(heads)).reshape(d, d, d, d) if a else np.zeros((d, d, d, d), dtype=int)
                 if _rank(realignment(t)) != rank(heads, a, d):
                     return False
@@ -87,8 +87,8 @@ def shared_keys_approach(power: int) -> bool:
     for d, n, sigma in RATIONAL_TASKS[:3]:
         for a in range(d + 1):
             for heads in (1, 3):
-                weights = shared_key_weights(d, n, sigma, a, heads, beta)
-                excess = shared_key_excess(d, n, sigma, a, heads, beta) * beta ** (2 - power)
+                weights = shared_key_weights(d, n, sigma, rank=a, readers=heads, beta=beta)
+                excess = shared_key_excess(d, n, sigma, rank=a, readers=heads, beta=beta) * beta ** (2 - power)
                 loss = loss_at_entries(d, n, sigma, min(heads, a * d)) + excess
                 if exact_loss(shared_key_heads(heads), d, n, sigma).value(weights) != loss:
                     return False
@@ -147,7 +147,7 @@ def residual_rank_is(rank: Callable[[int, int], int]) -> bool:
     for d in (2, 3, 4):
         for a in range(1, d):
             for heads in (1, 2, 4):
-                w = _random(rng, heads, 2 * heads, a, d)
+                w = _random(rng, heads, 2 * heads, a=a, d=d)
                 t = odd_map(w, residual_key_heads(heads)).reshape(d, d, d, d)
                 blind = np.array(sympy.Matrix(w.b).nullspace()).reshape(a, d)
                 on_blind = np.einsum("ijkl,pk,ql->ijpq", t, blind, w.a)
@@ -168,7 +168,7 @@ def residual_keys_approach(more: int) -> bool:
     for (d, n, sigma), a, heads in ((RATIONAL_TASKS[1], 1, 1), (RATIONAL_TASKS[2], 1, 1), (RATIONAL_TASKS[2], 2, 2)):
         loss = exact_loss(residual_key_heads(heads), d, n, sigma)
         infimum = loss_at_entries(d, n, sigma, a * (d - a) + min(heads, a * a) + more)
-        tries = [residual_key_weights(d, n, sigma, a, heads, Fraction(1, s)) for s in (1000, 10_000)]
+        tries = [residual_key_weights(d, n, sigma, rank=a, readers=heads, s=Fraction(1, s)) for s in (1000, 10_000)]
         first, second = (loss.value(weights) - infimum for weights in tries)
         if not (first > 0 and 99 * second < first < 101 * second):
             return False
@@ -192,7 +192,7 @@ def minimiser_finds_raw_keys(factor: float) -> bool:
     cases = [(shared_key_heads(h), a, min(h, a * d)) for h in (1, 2, 3) for a in (1, 2)]
     cases += [(residual_key_heads(h), a, entries) for h, a, entries in ((2, 1, d), (3, 1, d), (2, 3, 2), (1, 3, 1))]
     for heads, a, entries in cases:
-        explained, most = explained_at_minimum(heads, d, n, sigma, a), rho * entries
+        explained, most = explained_at_minimum(heads, d, n, sigma=sigma, a=a), rho * entries
         if not -EXACT_SLACK * most <= explained - factor * most <= ROUNDING * zero:
             return False
     return True

@@ -103,9 +103,9 @@ def margins_tend_to_those_without_positions(match: float) -> bool:
     for n, query, asked in ((3, 2, 2), (20, 20, 1), (20, 1, 20), (20, 20, 20)):
         exact = [float(score) for score in shared_key_scores(n, query, asked)]
         stated = float(margin(n, query, asked))
-        if np.abs(rotary_scores(n, query, asked, 0.0, match) - exact).max() > ROUNDING:
+        if np.abs(rotary_scores(n, query, asked, speed=0.0, match=match) - exact).max() > ROUNDING:
             return False
-        if abs(rotary_margin(n, query, asked, 0.0, match) - stated) > ROUNDING:
+        if abs(rotary_margin(n, query, asked, speed=0.0, match=match) - stated) > ROUNDING:
             return False
     scores = rotary_scores(3, 2, 2, 0.2)
     return bool(abs(rotary_margin(3, 2, 2, 0.2) - (scores[1] - max(0, scores[0], scores[2]))) < ROUNDING)

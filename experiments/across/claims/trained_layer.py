@@ -61,7 +61,7 @@ def _explained(d: int, n: int, sigma: Fraction, width: int, root: int, *, consta
     """Return E[2 <P, W*> - |P|^2] in exact moments, for `mixed_head` on `mixed_tokens` at eta = 1/3 and beta = 1/2."""
     tokens = mixed_tokens.mixed_tokens(d, width, Fraction(1, 3), root)
     assert tokens.shape == (2, width, 2 * d)
-    readout, keys = mixed_tokens.mixed_head(d, n, sigma, width, Fraction(1, 3), Fraction(1, 2))
+    readout, keys = mixed_tokens.mixed_head(d, n, sigma, width=width, eta=Fraction(1, 3), beta=Fraction(1, 2))
     moments = PromptMoments(d, n, sigma, np.full((d, d), Fraction(0), dtype=object), centred=constant)
     terms = [(readout @ token, token.T @ keys) for token in tokens]
     meets = sum(np.trace(right.T @ moments.target_right(left.T)) for left, right in terms)
@@ -74,7 +74,7 @@ def _explained(d: int, n: int, sigma: Fraction, width: int, root: int, *, consta
     "constant, x's tokens cleared and not",
     states=mixed_tokens.of_one_head,
     control=lambda d, n, sigma, width, beta, **how: mixed_tokens.of_one_head(
-        d, n, sigma, width, beta, **(how | {"constant": not how["constant"]})
+        d, n, sigma, width=width, beta=beta, **(how | {"constant": not how["constant"]})
     ),
     wrong="the mean of the even part counted where it is taken off, and not where it is there",
     kind="exact",
@@ -88,7 +88,7 @@ def one_head_explains(entries: Callable[..., Any]) -> bool:
                     of = entries(
                         d, n, sigma, width, Fraction(1, 2), square=Fraction(1, 9), tau=root**2, constant=constant
                     )
-                    if _explained(d, n, sigma, width, root, constant=constant) != rho * of:
+                    if _explained(d, n, sigma, width=width, root=root, constant=constant) != rho * of:
                         return False
     return True
 
@@ -136,7 +136,7 @@ def best_of_one_head_is_best(factor: float) -> bool:
 
         def missing(x: Array, *, size: tuple[int, int, int] = (d, n, width), how: dict[str, Any] = how) -> float:
             d, n, width = size
-            return -float(mixed_tokens.of_one_head(d, n, 0.3, width, exp(x[0]), square=exp(x[1]), **how))
+            return -float(mixed_tokens.of_one_head(d, n, 0.3, width=width, beta=exp(x[0]), square=exp(x[1]), **how))
 
         start = [-0.5, log(mixed_tokens.best_square(d, n, 0.3, tau))]
         options = {"xatol": 1e-8, "fatol": 1e-12}
@@ -217,11 +217,11 @@ def worth_is_between(least: tuple[float, float]) -> bool:
             both = not causal and not counted and first != "copy-residual"
             how: dict[str, Any] = {"first": first, "causal": causal, "counted": counted}
             for d, lowest in zip((2, 3), least, strict=True):
-                found = worth_bounds(plan, vanilla, d, N, SIGMA, d, **how)
+                found = worth_bounds(plan, vanilla, d, n=N, sigma=SIGMA, width=d, **how)
                 if not np.allclose(found, (lowest, (2 * d - 1) / d if both else 2), rtol=1e-12):
                     return False
                 ones = [(plan, 2 * d), (plan, 2 * d + 1), (vanilla, d)]
-                if any(worth_bounds(p, vanilla, d, N, SIGMA, m, **how) != (1, 1) for p, m in ones):
+                if any(worth_bounds(p, vanilla, d, n=N, sigma=SIGMA, width=m, **how) != (1, 1) for p, m in ones):
                     return False
     return True
 
@@ -241,9 +241,10 @@ def vanilla_is_between(half: Any) -> bool:
             known: dict[First, Any] = {"positions": min(d**2, forms - half), "residual": min(d**2, forms)}
             for first, most in known.items():
                 counted, enough = (
-                    entry_bounds(_vanilla(), d, N, SIGMA, width, first, causal=False, counted=c) for c in (True, False)
+                    entry_bounds(_vanilla(), d, N, sigma=SIGMA, width=width, first=first, causal=False, counted=c)
+                    for c in (True, False)
                 )
-                shares = share_bounds(_vanilla(), d, N, SIGMA, width, first, causal=False)
+                shares = share_bounds(_vanilla(), d, N, sigma=SIGMA, width=width, first=first, causal=False)
                 if not np.allclose(shares, np.array(enough, float) * rho / d**2, rtol=1e-12):
                     return False
                 if not (counted.most == enough.most == most and counted.least <= enough.least <= most):
@@ -285,7 +286,7 @@ def raw_heads_add_nothing(most: Callable[[int, int], int]) -> bool:
     plan = resolve("skipkv1", Shape(2, 2))
     first_layers: tuple[First, ...] = ("positions", "residual")
     return all(
-        entry_bounds(plan, d, N, SIGMA, width, first=first).most == most(d, width)
+        entry_bounds(plan, d, N, sigma=SIGMA, width=width, first=first).most == most(d, width)
         for d, first in product((2, 3), first_layers)
         for width in range(d, 2 * d + 1)
     )
@@ -299,8 +300,8 @@ def raw_heads_add_nothing(most: Callable[[int, int], int]) -> bool:
 )
 def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
     """Check at sigma = 0, two heads and m = 2: rotating is the best known at n = 8, and copying at n = 1."""
-    rotating = entry_bounds(_vanilla(), 2, 8, 0.0, 2, counted=True).least
-    single = entry_bounds(_vanilla(), 2, 1, 0.0, 2, counted=True).least
+    rotating = entry_bounds(_vanilla(), 2, 8, sigma=0.0, width=2, counted=True).least
+    single = entry_bounds(_vanilla(), 2, 1, sigma=0.0, width=2, counted=True).least
     mixed = mixed_tokens.best_of_one_head(2, 1, 0.0, 2)
     return abs(rotating - 2 * kept(8)) < 1e-12 and abs(single - max(1, mixed, 2 * kept(1))) < 1e-12
 
@@ -315,11 +316,16 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
 def one_head_of_layer_2(more: float) -> bool:
     """Compare one head's entries at the best of a grid of sizes and factors: no more than the search finds."""
     betas, squares = np.linspace(0.3, 1, 71), mixed_tokens.best_square(2, N, SIGMA) * np.linspace(0.5, 2, 61)
-    grid = (mixed_tokens.of_one_head(2, N, SIGMA, 2, b, square=s) for b, s in product(betas, squares))
+    grid = (mixed_tokens.of_one_head(2, N, SIGMA, width=2, beta=b, square=s) for b, s in product(betas, squares))
     mixing = max(1.0, *map(float, grid)) + more
     return all(
-        abs(entry_bounds(resolve(name, Shape(2, 2)), 2, N, SIGMA, 2, causal=c, counted=True).least - mixing) < 1e-3
-        and abs(entry_bounds(resolve(name, Shape(2, 2)), 2, N, SIGMA, 4, causal=c, counted=True).least - 4 - more)
+        abs(entry_bounds(resolve(name, Shape(2, 2)), 2, N, sigma=SIGMA, width=2, causal=c, counted=True).least - mixing)
+        < 1e-3
+        and abs(
+            entry_bounds(resolve(name, Shape(2, 2)), 2, N, sigma=SIGMA, width=4, causal=c, counted=True).least
+            - 4
+            - more
+        )
         < 1e-9
         for name, c in product(ONE_ORDINARY, (True, False))
     )
@@ -339,9 +345,12 @@ def causal_keys_of_layer_1(entries: Callable[[int, int], int]) -> bool:
         for heads in (1, 2, 4, 9, 10):
             plan = resolve("shared-keys", Shape(2, heads))
             kept = float((values[:heads] ** 2).sum())
-            if abs(kept - entries(heads, d * d)) > 1e-9 or entry_bounds(plan, d, N, SIGMA, d) != (kept, kept):
+            if abs(kept - entries(heads, d * d)) > 1e-9 or entry_bounds(plan, d, N, sigma=SIGMA, width=d) != (
+                kept,
+                kept,
+            ):
                 return False
-            if entry_bounds(plan, d, N, SIGMA, d, causal=False) != (d * d, d * d):
+            if entry_bounds(plan, d, N, sigma=SIGMA, width=d, causal=False) != (d * d, d * d):
                 return False
     return True
 
@@ -360,8 +369,10 @@ def _realigned_identity(d: int) -> Array:
 )
 def depth_weights_unbind(unbound: bool) -> bool:
     """Sample ridge's share independently at d = 2: the mean of sigma^2 / (s + sigma^2), to 4 standard errors."""
-    stream = share_bounds(_vanilla(), 2, N, 0.5, 2, "residual")
-    learned, static = (share_bounds(_depth(q), 2, N, 0.5, 2, "residual") for q in ("learned", "static"))
+    stream = share_bounds(_vanilla(), 2, N, sigma=0.5, width=2, first="residual")
+    learned, static = (
+        share_bounds(_depth(q), 2, N, sigma=0.5, width=2, first="residual") for q in ("learned", "static")
+    )
     x = np.random.default_rng(4).standard_normal((40_000, 2, N))
     left = (0.25 / (np.linalg.eigvalsh(x @ x.mT) + 0.25)).mean(axis=1)
     bayes = 1 - float(left.mean())

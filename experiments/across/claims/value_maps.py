@@ -106,7 +106,7 @@ def beside_changes_nothing(c: int) -> bool:
         loss = exact_loss((Head(1, 0),), d, n, sigma)
         for a in range(1, d):
             infimum = loss_at_entries(d, n, sigma, a * (d - a))
-            near = mha_weights(d, n, sigma, a, Fraction(1000))
+            near = mha_weights(d, n, sigma, rank=a, beta=Fraction(1000))
             weights = Weights(near.a, near.b, near.w[:1] / c, near.k[:1] * c)
             beside = weights.w[0] @ (1000 * rng.integers(1, 3, (d, d)).astype(object) + Fraction(0))
             total = loss.value(weights) + np.sum(beside**2) + 2 * np.sum(beside * _mean_map(weights, d, n, sigma))
@@ -138,8 +138,8 @@ def minimiser_finds_value_maps(factor: float) -> bool:
         heads = _numbered(toy_heads(plan))
         for rank in (1, 3):
             signal, known = d**2 + d * sigma**2, n / (n + d + 1 + sigma**2) * entries(rank, d)
-            most, explained = known * factor, signal - _least_loss(heads, d, n, sigma, rank)
-            found = optimum(plan, d, n, sigma, rank)
+            most, explained = known * factor, signal - _least_loss(heads, d, n, sigma=sigma, rank=rank)
+            found = optimum(plan, d, n, sigma=sigma, rank=rank)
             if abs(found.explained - known) > ROUNDING or abs(signal - known - found.loss) > ROUNDING:
                 return False
             if not -1e-4 * signal <= explained - most <= ROUNDING * signal or (factor == 1 and most < 0):
@@ -163,7 +163,7 @@ def attained_by(plans: Mapping[str, bool]) -> bool:
     for name, attained in plans.items():
         plan = resolve(name, Shape(2, 2))
         for d, rank in TASKS:
-            found = optimum(plan, d, 4, 0.5, rank)
+            found = optimum(plan, d, 4, sigma=0.5, rank=rank)
             if found.attained is not (attained or found.explained == 0):
                 return False
     return True
@@ -276,7 +276,11 @@ def svformer_attains_nowhere(antisymmetric: bool) -> bool:
         for a in range(1, d + 1):
             top = sympy.Matrix(rng.integers(-3, 4, (a, d)).tolist()) + 7 * sympy.eye(d)[:a, :]
             projection = top.T * (top * top.T).inv() * top
-            if all(_solvable(top, projection, i, column, antisymmetric) for i in range(d) for column in range(d)):
+            if all(
+                _solvable(top, projection, i, column=column, antisymmetric=antisymmetric)
+                for i in range(d)
+                for column in range(d)
+            ):
                 return False
     return True
 

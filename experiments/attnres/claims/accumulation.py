@@ -229,7 +229,9 @@ def averaging_decoders_attain(law: Callable[[float, int], float]) -> Conditions:
                     for n, at in enumerate(chosen):
                         model.get_parameter(f"depth.weights.{n}").zero_()[at] = row
                 last.append(read_norms(model)[-1])
-            yield np.allclose([max(last), float(largest_average(row, layers, 2, 3, 1))], law(row, layers), rtol=CLOSE)
+            yield np.allclose(
+                [max(last), float(largest_average(row, layers, 2, embedding=3, output=1))], law(row, layers), rtol=CLOSE
+            )
 
 
 @GROWTH.check(
@@ -248,7 +250,7 @@ def averages_grow(law: Callable[[Fraction, int], Fraction]) -> Conditions:
                 weights = [[row * (i == at) for i in range(n + 1)] for n, at in enumerate(chosen, 1)]
                 last = average_matrix(weights, 2)[-1]
                 attained.append(3 * last[0] + sum(last[1:]))
-            yield max(attained) == law(row, layers) == largest_average(row, layers, 2, 3, 1)
+            yield max(attained) == law(row, layers) == largest_average(row, layers, 2, embedding=3, output=1)
             mean = average_matrix([[Fraction(1, n + 1)] * (n + 1) for n in range(1, layers + 1)], 1)[-1]
             yield sum(mean) == sum(Fraction(1, n) for n in range(1, layers + 2))
 

@@ -99,7 +99,7 @@ def attentions_stay_below(factor: float) -> Conditions:
     from icl.probes.magnitude import AttentionWeights
 
     for d, heads, width, std in ATTENTIONS:
-        value, output, gain = _random_attention(d, heads, width, std, 0)
+        value, output, gain = _random_attention(d, heads, width, std=std, seed=0)
         allowed = factor * attention_bound(value, output, gain) * SLACK
         rng = np.random.default_rng(1)
         tokens = rng.standard_normal((10_000, 2, d))
@@ -122,7 +122,7 @@ def one_head_attains(power: float) -> Conditions:
     import numpy as np
 
     for d, width, seed in ((1, 1, 0), (5, 2, 1), (8, 8, 2)):
-        value, output, gain = _random_attention(d, 1, width, 1.0, seed)
+        value, output, gain = _random_attention(d, 1, width, std=1.0, seed=seed)
         u = np.linalg.svd(output[0] @ value[0] * gain)[2][0] * d**power
         found = float(np.linalg.norm(output[0] @ (value[0] @ (gain * u))))
         for said in (attention_bound(value, output, gain), attention_attained(value, output, gain)):
@@ -166,7 +166,10 @@ def within_the_ratio(ratio: float) -> Conditions:
     import numpy as np
 
     cases = [
-        _random_attention(d, heads, width, 1.0, heads) for d in (1, 3, 16) for heads in (1, 2, 8) for width in (1, 2)
+        _random_attention(d, heads, width, std=1.0, seed=heads)
+        for d in (1, 3, 16)
+        for heads in (1, 2, 8)
+        for width in (1, 2)
     ]
     angles = np.pi * np.arange(4) / 4
     output = np.stack([np.cos(angles), np.sin(angles)], 1)[:, :, None]
@@ -188,7 +191,7 @@ SINGLE = ((2, 2, 1, 0), (2, 2, 1, 2), (4, 3, 3, 0), (4, 3, 3, 1), (5, 4, 2, 0), 
 def single_eigenvalues_attain(bound: Callable[..., float]) -> Conditions:
     """Compare with what is attained, for sublayers of these d, heads, widths and seeds."""
     for d, heads, width, seed in SINGLE:
-        weights = _random_attention(d, heads, width, 0.1, seed)
+        weights = _random_attention(d, heads, width, std=0.1, seed=seed)
         yield math.isclose(bound(*weights), attention_attained(*weights), rel_tol=2e-6)
 
 
@@ -225,7 +228,7 @@ def attained_on_a_circle(power: int) -> Conditions:
     import numpy as np
 
     for heads, seed in ((2, 0), (3, 1), (5, 2), (40, 3)):
-        value, output, gain = _random_attention(2, heads, 1, 1.0, seed)
+        value, output, gain = _random_attention(2, heads, 1, std=1.0, seed=seed)
         best, reach = 0.0, math.pi
         for _ in range(3):
             angles = best + np.linspace(-reach, reach, 4001)

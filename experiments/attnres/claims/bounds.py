@@ -189,7 +189,7 @@ def decoders_grow(laws: Mapping[str, Callable[[float, int], float]]) -> Conditio
                 config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
                 plan, factors = resolve(name, config.shape), [factor] * layers
                 network = extremal(config, plan, 1.0, unnormed_outputs(config, plan, 1.0, factors))
-                found = read_norms(growing(config, plan, network, 1e4, factors))
+                found = read_norms(growing(config, plan, network, query=1e4, factors=factors))
                 last = found[-1], unnormed_law(plan.depth, layers, factor), law(factor, layers)
                 yield np.allclose(found, network.reads, rtol=CLOSE)
                 yield np.allclose(last, last[0], rtol=CLOSE)
@@ -210,7 +210,7 @@ def linear_attention_cubes(power: int) -> bool:
     plan = resolve("attnres", config.shape)
     outputs = unnormed_outputs(config, plan, 2.0, [1.0] * 3, power=power)
     network = extremal(config, plan, 2.0, outputs)
-    model = growing(config, plan, network, 1e4, [1.0] * 3)
+    model = growing(config, plan, network, query=1e4, factors=[1.0] * 3)
     with torch.no_grad():
         for layer in model.layers:
             for kind in ("query", "key"):
@@ -233,7 +233,7 @@ def aligned_decoders(law: Callable[[float, int], float]) -> Conditions:
         config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
         plan, factors = resolve("attnres", config.shape), [float(factor)] * layers
         along = extremal(config, resolve("vanilla", config.shape), 1.0, [1.0] * layers)
-        last = read_norms(growing(config, plan, along, 7.0, factors))[-1]
+        last = read_norms(growing(config, plan, along, query=7.0, factors=factors))[-1]
         predicted = law(float(factor), layers), float(start_growth(config, plan, factor))
         yield np.allclose(predicted, last, rtol=CLOSE)
 

@@ -100,7 +100,7 @@ def schedules_are_exact(size: int) -> Conditions:
     for count in (1, 2, 5, 37):
         embedding, sublayers, queries = problem(count)
         for name, block in FORMS.items():
-            found = moves.traffic(name, embedding, sublayers, queries[:-1], SIZE).inputs
+            found = moves.traffic(name, embedding, sublayers, queries=queries[:-1], block=SIZE).inputs
             expected = direct(size if block > 1 else 1, embedding, sublayers, queries)
             yield near(found, expected[:-1])
 
@@ -158,7 +158,7 @@ TRAFFIC = Claim(
 
 def counted(name: str, blocks: int, size: int) -> moves.Traffic:
     embedding, sublayers, queries = problem(blocks * size)
-    return moves.traffic(name, embedding, sublayers, queries[:-1], size)
+    return moves.traffic(name, embedding, sublayers, queries=queries[:-1], block=size)
 
 
 @TRAFFIC.check(
@@ -207,7 +207,7 @@ def late_sublayers(printed: tuple[Fraction, Fraction, int]) -> bool:
 )
 def stream_is_the_sum(first: int) -> bool:
     embedding, sublayers, queries = problem(6)
-    inputs = moves.traffic("residual", embedding, sublayers, queries[:-1], 2).inputs
+    inputs = moves.traffic("residual", embedding, sublayers, queries=queries[:-1], block=2).inputs
     outputs = [embedding, *(f(h) for f, h in zip(sublayers, inputs, strict=True))]
     return all(near(h, np.sum(outputs[first : i + 1], axis=0)) for i, h in enumerate(inputs))
 

@@ -169,7 +169,9 @@ def _of_queries(found: Gradients) -> list[Any]:
 @QUERIES.check(
     "autograd on decoders, at zero queries and at others, with eps",
     states=query_gradient,
-    control=lambda query, gain, sources, of_read, eps: query_gradient(0 * query, gain, sources, of_read, eps),
+    control=lambda query, gain, sources, of_read, eps: query_gradient(
+        0 * query, gain, sources, of_read=of_read, eps=eps
+    ),
     wrong="equal weights at any query",
 )
 def covariance(gradient: Callable[..., Any]) -> Conditions:
@@ -264,7 +266,7 @@ def sends_back(chi: Callable[..., float]) -> Conditions:
             back = np.einsum("nif,nfj,i->nj", down, slopes, g) * sqrt(d) / np.linalg.norm(x)
             back -= (back @ u)[:, None] * u / d
             found = (back**2).sum(1)
-            square = feed_forward_square(d, d_ff, std, written, kind)
+            square = feed_forward_square(d, d_ff, std, written=written, kind=kind)
             expected = chi(d * std**2, kind) * (1 - 1 / d) * square * (g @ g) / (x @ x)
             yield abs(found.mean() - expected) <= ERRORS * found.std(ddof=1) / sqrt(DRAWS)
 

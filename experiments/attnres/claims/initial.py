@@ -250,7 +250,7 @@ def feed_forwards_are_typical(square: Callable[..., float]) -> Conditions:
             inner = _inner(kind, gate if kind == "swiglu" else up, up)
             down = written * rng.standard_normal((DRAWS, d, d_ff))
             found = ((down @ inner[:, :, None])[:, :, 0] ** 2).sum(1)
-            mean = feed_forward_square(d, d_ff, std, written, kind)
+            mean = feed_forward_square(d, d_ff, std, written=written, kind=kind)
             yield _near(found, mean)
             yield _near(found, d * d_ff * written**2 * square(d * std**2, kind))
 
@@ -276,7 +276,7 @@ def attention_is_typical(power: int) -> Conditions:
         output = written * rng.standard_normal((DRAWS // 2, d, heads * width))
         found = ((output @ (value @ seen[:, :, None]))[:, :, 0] ** 2).sum(1)
         share = sum(w**power for w in weights)
-        yield _near(found, attention_square(d, heads, width, std, written, share))
+        yield _near(found, attention_square(d, heads, width, std=std, written=written, share=share))
 
 
 @TYPICAL.check(
@@ -302,7 +302,7 @@ def one_number_by_quadrature(moments: tuple[float, float]) -> Conditions:
             spread = math.sqrt(fourth * tail / (second * square) ** 2 - 1)
             pairs = (
                 (inner_square(q, kind), square),
-                (feed_forward_square(1, 1, math.sqrt(q), 1.0, kind), second * square),
+                (feed_forward_square(1, 1, math.sqrt(q), written=1.0, kind=kind), second * square),
                 (feed_forward_spread(1, 1, kind, std=math.sqrt(q)), spread),
             )
             yield all(math.isclose(x, y, rel_tol=1e-5) for x, y in pairs)
@@ -329,7 +329,10 @@ def streams_add_squares(power: int) -> Conditions:
                 seen = std * rng.standard_normal((draws, inner, d)) @ u
                 out = written * rng.standard_normal((draws, d, inner))
                 stream = stream + out @ (_inner("gelu", seen, seen) if gated else seen)
-        outputs = attention_square(d, 1, d, std, written, 1.0), feed_forward_square(d, d_ff, std, written, "gelu")
+        outputs = (
+            attention_square(d, 1, d, std=std, written=written, share=1.0),
+            feed_forward_square(d, d_ff, std, written=written, kind="gelu"),
+        )
         squares = (d, *outputs * layers)
         added = sum(math.sqrt(square) ** power for square in squares) ** (2 / power)
         yield _near((stream**2).sum((1, 2)), added)

@@ -278,7 +278,7 @@ def slopes_written_out(steepest: tuple[float, float]) -> Conditions:
         found = [
             zero_query.feed_forward_slope(None, up, down, gain),
             zero_query.feed_forward_slope(gate, up, down, gain),
-            zero_query.attention_slope(query, key, value, output, gain),
+            zero_query.attention_slope(query, key, value, output=output, gain=gain),
         ]
         yield all(abs(a - b) <= 1e-12 * b for a, b in zip(found, written, strict=True))
 
@@ -312,7 +312,7 @@ def outputs_move_no_faster(factor: float) -> Conditions:
             return np.asarray(c @ _gelu(b @ u[-1]))
 
         slopes: dict[Callable[[Array], Array], float] = {
-            attention: zero_query.attention_slope(query, key, value, output, gain),
+            attention: zero_query.attention_slope(query, key, value, output=output, gain=gain),
             gated: zero_query.feed_forward_slope(gate, up, down, gain),
             plain: zero_query.feed_forward_slope(None, up, down, gain),
         }

@@ -87,7 +87,7 @@ def _gelu(a: float) -> float:
 def _bound(kind: str, gate: Array, up: Array, down: Array, gain: Array) -> float:
     if kind == "swiglu":
         return feed_forward_bound(gate, up, down, gain)
-    return feed_forward_bound(None, up, down, gain, "gelu" if kind == "gelu" else "silu")
+    return feed_forward_bound(None, up, down, gain=gain, activation="gelu" if kind == "gelu" else "silu")
 
 
 def _below(kinds: tuple[str, ...], bound_of: Callable[..., float], factor: float) -> bool:
@@ -167,8 +167,8 @@ def _orthogonal(kind: str, scale: float, half: float) -> bool:
         g = (_gelu(reach) if kind == "gelu" else _silu(reach)) / reach
         gated = (half + g - 0.5) * (a * b if kind == "swiglu" else b)
         said = max(said, float(np.linalg.norm(down[:, i])) * gated)
-    found = max(_attained(kind, up, gate, down, root * row) for row in rows)
-    bound = _bound(kind, gate, up, down, gain)
+    found = max(_attained(kind, up, gate, down=down, u=root * row) for row in rows)
+    bound = _bound(kind, gate, up, down=down, gain=gain)
     return math.isclose(bound, said, rel_tol=1e-9) and math.isclose(found, said, rel_tol=1e-9)
 
 
@@ -189,8 +189,8 @@ def aligned_numbers_attain(of: Callable[[list[float]], float]) -> Conditions:
         gate, up, down = np.outer(a, along), np.outer(b, along), np.outer(out, k)
         for kind in KINDS:
             u = math.sqrt(d) * along
-            said = of([_attained(kind, up[i : i + 1], gate[i : i + 1], down[:, i : i + 1], u) for i in range(3)])
-            bound, found = _bound(kind, gate, up, down, np.ones(d)), _attained(kind, up, gate, down, u)
+            said = of([_attained(kind, up[i : i + 1], gate[i : i + 1], down=down[:, i : i + 1], u=u) for i in range(3)])
+            bound, found = _bound(kind, gate, up, down=down, gain=np.ones(d)), _attained(kind, up, gate, down=down, u=u)
             yield math.isclose(bound, said, rel_tol=1e-9)
             yield math.isclose(found, said, rel_tol=1e-9)
 
@@ -236,9 +236,9 @@ def small_weights(half: float) -> Conditions:
             ("silu", small, math.sqrt(d) * float(np.linalg.norm(linear, 2))),
         )
         for kind, rows, norm in pairs:
-            yield math.isclose(_bound(kind, gate, rows, down, gain), half * norm, rel_tol=1e-4)
+            yield math.isclose(_bound(kind, gate, rows, down=down, gain=gain), half * norm, rel_tol=1e-4)
         u = math.sqrt(d) * np.linalg.svd(linear)[2][0] * gain
-        yield math.isclose(_attained("gelu", small, gate, down, u), half * pairs[1][2], rel_tol=1e-4)
+        yield math.isclose(_attained("gelu", small, gate, down=down, u=u), half * pairs[1][2], rel_tol=1e-4)
 
 
 @QUARTIC.check(

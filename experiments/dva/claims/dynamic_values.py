@@ -73,8 +73,8 @@ REVISED = Claim(
 )
 @REVISED.check(
     "sums over all pairs' values, weights of any sign, some of them 0; 1 to 7 tokens, widths of 1 to 8",
-    states=lambda s, v, q, k: collapsed("revised", s, v, q, k),
-    control=lambda s, v, q, k: collapsed("initial", s, v, q, k),
+    states=lambda s, v, q, k: collapsed("revised", s, v, query=q, key=k),
+    control=lambda s, v, q, k: collapsed("initial", s, v, query=q, key=k),
     wrong="the initial form",
 )
 def revised_collapses(form: Callable[[Array, Array, Array, Array], Array]) -> Conditions:
@@ -169,7 +169,7 @@ def initial_collapses(version: tuple[Any, Callable[[Array, Array, Array, Array],
     for tokens, width in SIZES:
         s, v, q, k = _draws(tokens, width)
         pairs = attended(s, pair_values(form, v, q, k))
-        yield _equal(pairs, law(s, v, q, k)) and _equal(pairs, collapsed(form, s, v, q, k))
+        yield _equal(pairs, law(s, v, q, k)) and _equal(pairs, collapsed(form, s, v, query=q, key=k))
 
 
 class _Product:
@@ -208,7 +208,7 @@ def products_of_both_ways(version: tuple[Any, Callable[[Any, Any, int, int], int
         s, v = shares.reshape(tokens, tokens), values.reshape(tokens, width)
         ways: dict[Way, Callable[[], object]] = {
             "pairs": lambda s=s, v=v: attended(s, pair_values(form, v, v, v)),  # type: ignore[misc]
-            "collapsed": lambda s=s, v=v: collapsed(form, s, v, v, v),  # type: ignore[misc]
+            "collapsed": lambda s=s, v=v: collapsed(form, s, v, query=v, key=v),  # type: ignore[misc]
         }
         for way, run in ways.items():
             _Product.made = 0
@@ -234,7 +234,7 @@ def numbers_at_the_peak(of_pairs: dict[Any, float]) -> Conditions:
     tokens, width = 256, 4
     for form, pairs in of_pairs.items():
         run = partial(attend, SIDES[f"{form}, collapsed"], tokens, causal(tokens, "cpu"))
-        peak = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, "cpu", torch.float32))) / 4
+        peak = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, device="cpu", dtype=torch.float32))) / 4
         formula = peak_numbers(form, "collapsed", tokens, width)
         yield peak - formula == 2
         yield abs(formula / tokens**2 - pairs) <= 10 * width / tokens
@@ -348,9 +348,9 @@ def added_without_a_change(size: float) -> Conditions:
     for tokens, width in ((1, 1), (4, 3), (7, 2)):
         s = rng.dirichlet(np.ones(tokens), tokens)
         v, key, step = rng.standard_normal((3, tokens, width))
-        before = collapsed("revised", s, v, 0 * key, size * key)
+        before = collapsed("revised", s, v, query=0 * key, key=size * key)
         yield np.abs(before - s @ v).max() <= CLOSE
-        moved = collapsed("revised", s, v, 1e-3 * step, size * key) - before
+        moved = collapsed("revised", s, v, query=1e-3 * step, key=size * key) - before
         yield np.abs(moved - 1e-3 * step * (s @ key)).max() <= CLOSE
 
 

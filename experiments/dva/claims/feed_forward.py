@@ -67,7 +67,7 @@ def feed_forwards_are_sums(act: Callable[[Array], Array]) -> Conditions:
         down = rng.standard_normal((inner, d))
         plain, gated = act(x @ up) @ down, (act(x @ gate) * (x @ up)) @ down
         yield np.allclose(as_attention(gelu, x, up, down), plain, atol=CLOSE)
-        yield np.allclose(as_attention(gelu, x, up, down, gate), gated, atol=CLOSE)
+        yield np.allclose(as_attention(gelu, x, up, down=down, gate=gate), gated, atol=CLOSE)
 
 
 @AS_ATTENTION.check(
@@ -133,7 +133,7 @@ def dynamic_heads_hold_one(times: int) -> Conditions:
     for d, width in ((1, 1), (3, 2), (4, 4)):
         v, query, key = rng.standard_normal((3, width, d))
         x = rng.standard_normal(d)
-        bilinear = as_attention(lambda score: score, x[None], key.T, np.eye(width, d), query.T)[0]
+        bilinear = as_attention(lambda score: score, x[None], key.T, down=np.eye(width, d), gate=query.T)[0]
         wide = np.zeros(max(width, d))
         wide[:width] = alone(v, query, key, x) - v @ x
         yield np.allclose(wide[:d], times * bilinear, atol=CLOSE)

@@ -91,9 +91,9 @@ def any_ratio_but_one(find: Callable[..., float]) -> Conditions:
         found = find(v, k, one, other, wanted)
         yield abs(ratio(v + found * k, one, other) - wanted) <= CLOSE * (1 + abs(wanted))
     v, one, other, third = np.ones(4), *np.eye(4)[:3]
-    yield query_of_ratio(v, 0 * v, one, other, 1.0) == 0
+    yield query_of_ratio(v, 0 * v, one, other=other, wanted=1.0) == 0
     key = 3 * one + other  # V_k has nothing of either, K_k has the ratio 3: every gate makes it but 0
-    yield query_of_ratio(third, key, one, other, 3.0) == 1
+    yield query_of_ratio(third, key, one, other=other, wanted=3.0) == 1
     yield ratio(third + key, one, other) == 3
     yield _refuses(v, 2 * v, 2.0)
     yield _refuses(v, 0 * v, 2.0)
@@ -104,7 +104,7 @@ def _refuses(v: np.ndarray, key: np.ndarray, wanted: float) -> bool:
     """Return whether no query gives the wanted ratio: K_k along V_k, or zero, or nothing of the two keys in either."""
     one, other = np.eye(4)[:2]
     try:
-        query_of_ratio(v, key, one, other, wanted)
+        query_of_ratio(v, key, one, other=other, wanted=wanted)
     except ValueError:
         return ratio(v, one, 0 * one) == np.inf
     return False

@@ -71,7 +71,7 @@ def the_gate_adds_to_the_loss(constant: float) -> Conditions:
         losses = np.zeros(3)
         for sign, of_noise in product((1, -1), (1, -1)):
             query = sign * x + constant
-            whole = answer(form, query, score, keys, values, gate, gate_keys)
+            whole = answer(form, query, score, keys=keys, values=values, gate=gate, gate_keys=gate_keys)
             weights = keys @ (score @ query)
             bare, gated = weights @ values, (gate @ query) * (weights @ gate_keys)
             if form == "initial":
@@ -108,7 +108,12 @@ def constants_read_the_same_numbers(read: str) -> Conditions:
                 u = np.concatenate([a @ x * of_x, b @ y * of_x * of_w, np.ones((1, n))]).T
                 keys, values, gate_keys = (u @ m for m in matrices)
                 token = np.append(of_query * query, 1.0)
-                total += of_w * of_query * answer("revised", token, score, keys, values, gate, gate_keys) / 8
+                total += (
+                    of_w
+                    * of_query
+                    * answer("revised", token, score, keys=keys, values=values, gate=gate, gate_keys=gate_keys)
+                    / 8
+                )
             wanted.append(total)
         x_fit, y_fit = np.array(features), np.array(wanted)
         fit, *_ = np.linalg.lstsq(x_fit[:30], y_fit[:30], rcond=None)

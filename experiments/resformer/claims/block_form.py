@@ -325,7 +325,7 @@ def one_head_around_w0(times: int) -> Conditions:
     for d, rank in ((1, 1), (2, 1), (2, 2)):
         w0 = np.array([[Fraction(2 * i - j + 1) for j in range(d)] for i in range(d)])
         loss = PopulationLoss(PromptMoments(d, n, sigma, w0, centred=True), ONE_HEAD)
-        weights = in_context.biased_one_head_weights(d, n, sigma, rank, times * w0)
+        weights = in_context.biased_one_head_weights(d, n, sigma, rank=rank, w0=times * w0)
         share = n / (n + d + 1 + sigma**2)
         yield loss.value(weights) == d * d + d * sigma**2 - share * rank * d
 
@@ -364,7 +364,7 @@ def prompts_have_the_distance(nearer: float) -> Conditions:
         dx, dy, d0 = (part * m for part, m in zip(parts, (of_yx, of_y, of_x), strict=True))
         moved = y @ (dx @ x + dy @ y).transpose(0, 2, 1) + x @ (d0 @ x).transpose(0, 2, 1)
         squares = ((readout @ moved) ** 2).sum(axis=(1, 2))
-        closed = in_context.block_distance(d, n, sigma, readout, nearer * dx, nearer * dy, nearer * d0)
+        closed = in_context.block_distance(d, n, sigma, readout=readout, x=nearer * dx, y=nearer * dy, of_x=nearer * d0)
         yield abs(squares.mean() - closed) <= 5 * squares.std() / prompts**0.5
 
 

@@ -402,7 +402,7 @@ def lengths(r_n: float, r_1: float, c: float, own: float, first: float) -> tuple
 
 @DRAINS.check(
     "values along two axes: a drain that is total, one that is none, weights 0.3 and 0.9; and the printed number",
-    states=lambda r_n, r_1, c, own, first: drains.seen_drain(r_n, r_1, c, own, first),
+    states=lambda r_n, r_1, c, own, first: drains.seen_drain(r_n, r_1, c, own=own, first=first),
     control=lambda r_n, r_1, _c, own, first: (own * r_n + first * r_1) / (own + first),
     wrong="the mean of both layers' drains",
 )

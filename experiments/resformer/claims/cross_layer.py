@@ -71,7 +71,7 @@ def descents_stay_below(times: float) -> Conditions:
         d, n, sigma = len(w0), 3, 0.5
         s = np.linalg.svd(w0, compute_uv=False)
         found = explained(PromptMoments(d, n, sigma, w0, centred=True), rank)
-        short = cross_layer.cross_layer_most(d, n, sigma, rank, times * s[0] ** 2) - found
+        short = cross_layer.cross_layer_most(d, n, sigma, rank=rank, power=times * s[0] ** 2) - found
         met = s[0] == 0 or (rank in (1, d) and np.ptp(s) == 0)
         yield short >= -ROUNDING * d**2
         if met:
@@ -139,7 +139,7 @@ def one_row_meets_it(which: int) -> Conditions:
         enough = EnoughHeads(PromptMoments(d, n, 0.5, w0, centred=True), KINDS)
         b = np.delete(left.T, which, axis=0)
         found = enough.zero_loss - enough.value(30 * right[which : which + 1 or None], b)
-        yield abs(found - cross_layer.cross_layer_most(d, n, 0.5, 1, s[0] ** 2)) <= 1e-4
+        yield abs(found - cross_layer.cross_layer_most(d, n, 0.5, rank=1, power=s[0] ** 2)) <= 1e-4
 
 
 FULL_RANK = Claim(
@@ -250,8 +250,8 @@ def two_heads_come_near(more: int) -> Conditions:
             found = []
             for t in (Fraction(3), Fraction(60))[: 2 if d < 4 else 1]:
                 loss = PopulationLoss(PromptMoments(d, n, sigma, _projection(d, rank, t), centred=True), heads)
-                found.append(loss.value(cross_layer_weights.cross_layer_weights(d, n, sigma, rank, t)) - limit)
-                yield found[-1] == cross_layer_weights.cross_layer_excess(d, n, sigma, rank, t)
+                found.append(loss.value(cross_layer_weights.cross_layer_weights(d, n, sigma, rank=rank, t=t)) - limit)
+                yield found[-1] == cross_layer_weights.cross_layer_excess(d, n, sigma, rank=rank, t=t)
             yield 0 < found[-1] * 400 ** (len(found) - 1) == found[0]
 
 
@@ -301,7 +301,7 @@ def lower_bound_isexplained(sign: int) -> Conditions:
                 moments = PromptMoments(d, n, sigma, c * eye, centred=True)
                 enough = EnoughHeads(moments, KINDS)
                 found = enough.zero_loss - enough.value(r * eye[:rank], -sign / (r * c) * eye[rank:])
-                least, _ = cross_layer.explained_around_identity(d, n, sigma, rank, c**2)
+                least, _ = cross_layer.explained_around_identity(d, n, sigma, rank=rank, power=c**2)
                 yield abs(found - least) <= 1e-7 * d**2
 
 
@@ -336,7 +336,7 @@ def subspaces_reach_the_limit(formula: str) -> Conditions:
 )
 def descents_end_between(formula: str) -> Conditions:
     for n, c, near in ((4, 30.0, 0.1), (10**6, 100.0, 0.03)):
-        least, most = cross_layer.explained_around_identity(3, n, 0.5, 2, c**2)
+        least, most = cross_layer.explained_around_identity(3, n, 0.5, rank=2, power=c**2)
         most = most if formula == "R" else least
         found = explained(PromptMoments(3, n, 0.5, c * np.eye(3), centred=True), 2)
         yield least + 0.1 < found <= most and most - found < near
@@ -416,5 +416,5 @@ def bound_without_noise(times: float) -> Conditions:
         moments = PromptMoments(2, 3, 0.0, w0)
         gap = explained(moments, rank, SKIPV1) - explained(moments, rank)
         power = float(np.linalg.norm(w0, 2) ** 2)
-        bound = 0.5 * 2 * rank - cross_layer.cross_layer_most(2, 3, 0.0, rank, power)  # rho = 1/2
+        bound = 0.5 * 2 * rank - cross_layer.cross_layer_most(2, 3, 0.0, rank=rank, power=power)  # rho = 1/2
         yield gap >= times * bound - DESCENT * 4

@@ -190,7 +190,7 @@ def _gain(d: int, n: int) -> float:
 
 
 def _share(name: str, d: int, n: int) -> float:
-    return explained_share_at_width(resolve(name, Shape(2, 2)), d, n, SIGMA, d) or 0.0
+    return explained_share_at_width(resolve(name, Shape(2, 2)), d, n, sigma=SIGMA, width=d) or 0.0
 
 
 SVFORMER_VALUE_MATRIX = Claim(

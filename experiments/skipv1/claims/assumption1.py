@@ -36,7 +36,7 @@ def first_layer(e: Tensor, *, positions: bool = False) -> Tensor:
     from icl.toys.literal import linear_attention
 
     w = Generator(12).normal((7, e.shape[-2], e.shape[-2]), torch.float64)
-    out = linear_attention(e, e, w[0], w[1], w[2]) + linear_attention(e, e, w[3], w[4], w[5])
+    out = linear_attention(e, e, w[0], w_k=w[1], w_v=w[2]) + linear_attention(e, e, w[3], w_k=w[4], w_v=w[5])
     return out + w[6] @ torch.roll(e, 1, dims=-1) if positions else out
 
 

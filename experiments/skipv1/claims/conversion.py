@@ -210,9 +210,12 @@ def over_every_draw(apart: int) -> bool:
             alike = [(a, j) for j, (a, b) in enumerate(zip(*pair, strict=True)) if a == b]
             common += sum(Fraction(1) if a == j else overlap for a, j in alike)
         outputs = heads + kept - apart * common / len(draws) ** 2
-        if distance("top-v", heads, kept, overlap, first) * heads != (1 + first) * (heads - kept) + values:
+        if (
+            distance("top-v", heads, kept, overlap=overlap, first=first) * heads
+            != (1 + first) * (heads - kept) + values
+        ):
             return False
-        if distance("top-vo", heads, kept, overlap, first) * heads != outputs:
+        if distance("top-vo", heads, kept, overlap=overlap, first=first) * heads != outputs:
             return False
     return True
 

@@ -168,14 +168,14 @@ def excess_stays(sign: int) -> bool:
     for d, n, sigma in ((3, 8, 2.0), (1, 2, 1.5)):
         ridge = sum(spectral.ridge_bounds(d, n, sigma, 32)) / 2
         for k in (4, 12):
-            real, free = (_best_factors(d, n, sigma, k, kind) for kind in (-1, 1))
+            real, free = (_best_factors(d, n, sigma, layers=k, sign=kind) for kind in (-1, 1))
             best, steps = spectral.best_loss(d, n, sigma, k), spectral.best_steps(d, n, sigma, k)
             if not best - 1e-9 < free < best + 0.05 * (real - ridge):
                 return False
             for loss in (steps.loss, _loss_of_steps(d, n, sigma, steps.steps)):
                 if abs(real - loss) > 1e-6 * (real - ridge):
                     return False
-        losses = [_best_factors(d, n, sigma, k, sign) for k in (4, 12)]
+        losses = [_best_factors(d, n, sigma, layers=k, sign=sign) for k in (4, 12)]
         if losses[1] - ridge < 0.5 * (losses[0] - ridge):
             return False
     return True
@@ -293,14 +293,14 @@ def linear_bound_fails(layers: int) -> bool:
 def compressed_steps_lose(share: Callable[[int, int], Fraction]) -> bool:
     """Sampled losses of one to three steps on compressed tokens; SkipV1Former's lie rho times share(a, k) below."""
     for d, n, sigma, rank, count in ((2, 4, 0.5, 1, 1), (2, 4, 0.5, 1, 2), (4, 9, 1.0, 2, 2), (4, 9, 1.0, 2, 3)):
-        losses, variance = compressed_losses(d, n, Fraction(sigma), rank, count), Fraction(sigma) ** 2
+        losses, variance = compressed_losses(d, n, Fraction(sigma), rank=rank, steps=count), Fraction(sigma) ** 2
         one_output = eliminated_loss(rank, n, variance + d - rank, count)
         mha, gap = float(losses.mha), float(n / (n + d + 1 + sigma**2) * share(rank, count))
         if losses.mha != (d - rank) * one_output + rank * (d + variance):
             return False
         if losses.mha - losses.skipv1 != n / (n + d + 1 + variance) * share(rank, count):
             return False
-        without, with_skip = sampled_on_compressed_tokens(d, n, sigma, rank, count)
+        without, with_skip = sampled_on_compressed_tokens(d, n, sigma, rank=rank, count=count)
         if not (agree(without, mha) and agree(with_skip, mha - gap)):
             return False
     return True
@@ -321,7 +321,7 @@ def sampled_on_compressed_tokens(d: int, n: int, sigma: float, rank: int, count:
     upper, lower = (np.diag(flags).astype(float) for flags in (np.arange(d) < rank, np.arange(d) >= rank))
     layers = [
         [AttentionHead((Value(layer, lower),), -step, upper, upper)]
-        for layer, step in enumerate(_steps(d, n, sigma, rank, count), 1)
+        for layer, step in enumerate(_steps(d, n, sigma, rank=rank, count=count), 1)
     ]
     skip = AttentionHead((Value(0, upper),), upper / (n + d + 1 + sigma**2), upper, upper)
     layers[-1].append(skip)

@@ -136,9 +136,9 @@ def traps_are_critical(times: int) -> bool:
         for rank in range(1, d + 1):
             for reached in range(rank if d < 3 else 1, rank):
                 lost = (-1) ** (rank + reached)
-                found = landscape.trap_weights(d, n, sigma, rank, reached, lost)
+                found = landscape.trap_weights(d, n, sigma, rank=rank, reached=reached, lost=lost)
                 weights = Weights(found.a, found.b, found.w * np.array([1, times])[:, None, None], found.k)
-                height = landscape.plateau(d, n, sigma, d, reached)
+                height = landscape.plateau(d, n, sigma, rows=d, columns=reached)
                 if not loss.value(weights) == height == loss_at_entries(d, n, sigma, d * reached):
                     return False
                 if any((x != 0).any() for x in loss.value_and_gradient(weights)[1].arrays()):
@@ -164,7 +164,7 @@ def signal_is_odd_part(times: int) -> bool:
                 weights.w[0, :, :rank] = 0
             odd = odd_map(weights, (head,))
             c = weights.w[0] if head == SKIP else weights.w[0][:, rank:] @ weights.b
-            given = landscape.signal_loss(d, n, sigma, times * c, weights.k[0, :rank], weights.a)
+            given = landscape.signal_loss(d, n, sigma, c=times * c, k=weights.k[0, :rank], a=weights.a)
             variance = n * (n + d + 1 + sigma**2)
             if given != d**2 + d * sigma**2 - 2 * n * odd.trace() + variance * (odd * odd).sum():
                 return False
@@ -185,14 +185,14 @@ def traps_hold(lost: int) -> bool:
         for reached in range(d if d < 3 else 1):
             for more in (0, 1):
                 heads = (*SKIPV1, *SKIPV1[: 2 * more])
-                trap = landscape.trap_weights(d, n, 0.5, d, reached, lost)
+                trap = landscape.trap_weights(d, n, 0.5, rank=d, reached=reached, lost=lost)
                 idle = [0 * trap.w, 0 * trap.k]
                 w, k = (np.concatenate([x, y][: 1 + more]) for x, y in zip((trap.w, trap.k), idle, strict=True))
                 parts = (x + 0.03 * rng.standard_normal(x.shape) for x in (trap.a, trap.b, w * n, k))
                 a, b, w, k = parts
                 loss = PopulationLoss(PromptMoments(d, n, 0.5), heads)
                 end = gradient_flow(loss, Weights(a, b, w / n, k), [40.0], 1e-5).losses[-1]
-                if abs(end - landscape.plateau(d, n, 0.5, d, reached)) > 0.02:
+                if abs(end - landscape.plateau(d, n, 0.5, rows=d, columns=reached)) > 0.02:
                     return False
     return True
 
@@ -260,7 +260,7 @@ def _critical(
 )
 def heights_are_found(times: float) -> bool:
     """Check least squares on the gradient of the signal's loss from random starts, skip and ordinary head."""
-    for signal, most in ((Signal("skip", 2, 2, 3, 0.5), 2), (Signal("ordinary", 3, 1, 3, 0.5), 2)):
+    for signal, most in ((Signal("skip", 2, 2, n=3, sigma=0.5), 2), (Signal("ordinary", 3, 1, n=3, sigma=0.5), 2)):
         unit = times * float(landscape.plateau(*signal.task, 1, 0) - landscape.plateau(*signal.task, 1, 1))
         worth = signal.d if signal.kind == "skip" else 1
         found = set()
@@ -336,9 +336,9 @@ def balance_is_kept(times: float) -> bool:
 def _signals() -> list[tuple[Signal, tuple[float, ...]]]:
     skip, ordinary = SCALES
     return [
-        (Signal("skip", 3, len(skip), 6, 0.5), skip),
-        (Signal("skip", 1, 1, 2, 0.0), (1.0,)),
-        (Signal("ordinary", 5, len(ordinary), 6, 0.5), ordinary),
+        (Signal("skip", 3, len(skip), n=6, sigma=0.5), skip),
+        (Signal("skip", 1, 1, n=2, sigma=0.0), (1.0,)),
+        (Signal("ordinary", 5, len(ordinary), n=6, sigma=0.5), ordinary),
     ]
 
 
@@ -390,7 +390,7 @@ def times_are_met(longer: float) -> bool:
 def is_conserved(share: float) -> bool:
     rng = np.random.default_rng(2)
     for kind, d, rank in (("skip", 2, 2), ("skip", 3, 1), ("ordinary", 3, 2)):
-        signal = Signal(kind, d, rank, 4, 0.5)  # type: ignore[arg-type]
+        signal = Signal(kind, d, rank, n=4, sigma=0.5)  # type: ignore[arg-type]
         start = 0.7 * rng.standard_normal(signal.size)
         at = signal.parts(start)
         before = dynamics.conserved(at["k"], at["a"])
@@ -412,7 +412,7 @@ def ranks_are_bounded(more: int) -> bool:
     rng = np.random.default_rng(3)
     above_least, below_most, lost = [], [], 0
     for d in (1, 2):
-        signal = Signal("skip", d, d, 4, 0.5)
+        signal = Signal("skip", d, d, n=4, sigma=0.5)
         for keys in (0.2, 1.0, 6.0) * 4:
             a, k = rng.standard_normal((d, d)), keys * rng.standard_normal((d, d))
             if keys > 1:
@@ -436,7 +436,7 @@ def ranks_are_bounded(more: int) -> bool:
 )
 def signs_bound_where_all_keys_outweigh(extreme: Callable[[Array], float]) -> bool:
     """The bounds are computed here from Q and the keys' signs, too; both bounds are met, and neither always."""
-    signal = Signal("skip", 2, 2, 4, 0.5)
+    signal = Signal("skip", 2, 2, n=4, sigma=0.5)
     for keys, turned, compression, rank in (
         ((2.0, -0.2), 0.0, (1.0, 1.0), 2),
         ((1.0, -0.9), 0.0, (1.3, 1.2), 1),

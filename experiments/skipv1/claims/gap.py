@@ -70,7 +70,7 @@ def _of_skipv1(d: int, n: int, sigma: Fraction) -> list[Any]:
 def _of_mha(d: int, n: int, sigma: Fraction) -> list[Any]:
     """Return limits of exact losses of weights that approach MHA's infimum, by rank: they fall to it as 1/beta^2."""
     loss = exact_loss(MHA, d, n, sigma)
-    at = [[loss.value(mha_weights(d, n, sigma, a, Fraction(beta))) for a in range(d + 1)] for beta in (1, 2)]
+    at = [[loss.value(mha_weights(d, n, sigma, rank=a, beta=Fraction(beta))) for a in range(d + 1)] for beta in (1, 2)]
     return [(4 * near - far) / 3 for far, near in zip(*at, strict=True)]
 
 
@@ -83,7 +83,7 @@ def _of_mha(d: int, n: int, sigma: Fraction) -> list[Any]:
 )
 def gap_of_optima(numbers: Callable[[int], int]) -> bool:
     d, n, sigma = 3, 8, 0.3
-    best = [max(explained_at_minimum(heads, d, n, sigma, a) for a in range(d + 1)) for heads in (MHA, SKIPV1)]
+    best = [max(explained_at_minimum(heads, d, n, sigma=sigma, a=a) for a in range(d + 1)) for heads in (MHA, SKIPV1)]
     expected = setting.signal_share(d, n, sigma) * numbers(d)
     return abs(best[1] - best[0] - expected) <= EXACT_SLACK * expected
 
@@ -134,7 +134,10 @@ def limit_shares(quarter: Fraction) -> bool:
 )
 def limit_minimised(shares: tuple[float, float]) -> bool:
     d, n = 2, 10**6
-    measured = (explained_at_minimum(MHA, d, n, 0.3, 1) / d**2, explained_at_minimum(SKIPV1, d, n, 0.3, d) / d**2)
+    measured = (
+        explained_at_minimum(MHA, d, n, sigma=0.3, a=1) / d**2,
+        explained_at_minimum(SKIPV1, d, n, sigma=0.3, a=d) / d**2,
+    )
     return all(abs(m - s) <= EXACT_SLACK * s for m, s in zip(measured, shares, strict=True))
 
 
@@ -147,7 +150,7 @@ def gap_at_zero_a(gap: int) -> bool:
     for a, d in ((1, 1), (1, 2), (2, 3)):
         minima: list[float] = []
         for heads in (MHA, SKIPV1):
-            loss = exact_loss(heads, d, 3, Fraction(1, 2), _large_w0(d))
+            loss = exact_loss(heads, d, 3, sigma=Fraction(1, 2), w0=_large_w0(d))
             weights = [random_weights(rng, 2, a, d) for _ in range(5)]
             losses = {loss.value(Weights(0 * w.a, w.b, w.w, w.k)) for w in weights}
             if losses != {loss.zero_loss}:
@@ -312,8 +315,8 @@ SKIPV1_MINIMUM.check(
 def weights_approach_mha_infimum(rank_of: Rank) -> bool:
     beta = Fraction(7, 2)
     return all(
-        exact_loss(MHA, d, n, sigma).value(mha_weights(d, n, sigma, a, beta))
-        == loss_at_entries(d, n, sigma, rank_of(a, d)) + mha_excess(d, n, sigma, a, beta)
+        exact_loss(MHA, d, n, sigma).value(mha_weights(d, n, sigma, rank=a, beta=beta))
+        == loss_at_entries(d, n, sigma, rank_of(a, d)) + mha_excess(d, n, sigma, rank=a, beta=beta)
         for d, n, sigma in RATIONAL_TASKS
         for a in range(d + 1)
     )

@@ -66,7 +66,7 @@ def even_and_odd_uncorrelated(w0: int) -> bool:
 )
 def even_part_only_hurts(scale: float) -> bool:
     """MHA at a = d has an even part and no odd one.  No weights of it explain anything around W0 = scale I."""
-    explained = explained_at_minimum(MHA, 2, 4, 0.3, 2, w0=scale * np.eye(2))
+    explained = explained_at_minimum(MHA, 2, 4, sigma=0.3, a=2, w0=scale * np.eye(2))
     return abs(explained) <= 1e-9
 
 

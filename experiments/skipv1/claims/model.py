@@ -44,7 +44,7 @@ def reduced_prediction(
 def explained_at_minimum(heads: Heads, d: int, n: int, sigma: float, a: int, w0: Any = None, starts: int = 8) -> float:
     """Return how far the exact minimum lies below predicting zero, in squared units of y summed over its d entries."""
     if w0 is None:
-        return _explained_around_zero(heads, d, n, sigma, a, starts)
+        return _explained_around_zero(heads, d, n, sigma=sigma, a=a, starts=starts)
     return _explained(PopulationLoss(PromptMoments(d, n, sigma, w0), heads), a, starts)
 
 

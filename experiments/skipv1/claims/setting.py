@@ -322,7 +322,7 @@ def best_loss_is_one_step(factor: int) -> bool:
     """SkipV1Former's optimum is the loss of one step of factor lambda on the uncompressed pairs."""
     return all(
         exact_loss(SKIPV1, d, n, sigma).value(skipv1_weights(d, n, sigma, d))
-        == regression.after_steps(d, n, sigma, 1, factor * setting.signal_share(d, n, sigma) / n)
+        == regression.after_steps(d, n, sigma, count=1, eta=factor * setting.signal_share(d, n, sigma) / n)
         for d, n, sigma in RATIONAL_TASKS
     )
 

@@ -71,7 +71,7 @@ def losses(weights: Weights, heads: Heads, d: int, n: int, sigma: float, sign: i
     rng = np.random.default_rng([d, n, len(heads)])
     x, query = rng.standard_normal((SAMPLES, n, d)), rng.standard_normal((SAMPLES, d))
     turned = replace(weights, a=sign * weights.a)
-    return _mean(_given_inputs(turned, heads, x, query, sigma, own_token=False), (query**2).sum(1), d)
+    return _mean(_given_inputs(turned, heads, x, query=query, sigma=sigma, own_token=False), (query**2).sum(1), d)
 
 
 def own_token_loss(weights: Weights, heads: Heads, d: int, n: int, sigma: float, own_token: bool) -> float:
@@ -80,7 +80,7 @@ def own_token_loss(weights: Weights, heads: Heads, d: int, n: int, sigma: float,
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * (n + 1) * d)], axis=-1)
     mass = np.prod([axis.ravel() for axis in np.meshgrid(*[masses / masses.sum()] * (n + 1) * d)], axis=0)
     x, query = grid[:, d:].reshape(-1, n, d), grid[:, :d]
-    return float(mass @ _given_inputs(weights, heads, x, query, sigma, own_token))
+    return float(mass @ _given_inputs(weights, heads, x, query=query, sigma=sigma, own_token=own_token))
 
 
 def _given_inputs(
@@ -100,7 +100,7 @@ def _given_inputs(
         if own_token:
             padded = np.concatenate([seen, 0 * query[:, : len(weights.b)]], axis=1)
             first, raw = (np.concatenate(pair, axis=1) for pair in ((first, padded[:, None]), (raw, query[:, None])))
-        return attention(first, raw, seen, weights, heads)
+        return attention(first, raw, seen, weights=weights, heads=heads)
 
     at_zero = output(0 * x)
     units = np.eye(n)[:, :, None] * np.eye(d)[0]
@@ -251,11 +251,11 @@ def heads_are_sums(sign: int) -> bool:
     """Compare prompt by prompt, to rounding."""
     rng, step = np.random.default_rng(32), 0.7
     for d, n, rank, heads in ((1, 1, 1, TWO), (2, 3, 2, THREE), (3, 2, 1, FOUR), (3, 4, 2, TWO), (2, 5, 2, FOUR)):
-        weights = any_architecture.softmax_weights(d, n, rank, heads, 0.6, step)
+        weights = any_architecture.softmax_weights(d, n, rank, heads=heads, logit_scale=0.6, step=step)
         a, b, keep = sign * weights.a, weights.b, np.arange(d) < rank
         x, y, query = (rng.standard_normal((1, size, d)) for size in (n, n, 1))
         first = np.concatenate([x, np.concatenate([x @ a.T, y @ b.T], axis=-1)], axis=1)
-        found = attention(first, np.concatenate([x, y], axis=1), query[:, 0] @ a.T, weights, heads)[0]
+        found = attention(first, np.concatenate([x, y], axis=1), query[:, 0] @ a.T, weights=weights, heads=heads)[0]
         logits = 0.6 * x[0] @ (keep * query[0, 0])
         expected = np.sinh(logits) @ y[0]
         if heads == TWO:
@@ -274,13 +274,13 @@ def heads_are_sums(sign: int) -> bool:
 def weights_lose(sign: int) -> bool:
     cases = ((1, 1, 0.5, 1, TWO), (2, 2, 0.3, 2, THREE), (2, 3, 1.0, 2, TWO), (3, 2, 0.5, 1, FOUR), (3, 1, 0.5, 2, TWO))
     for d, n, sigma, rank, heads in cases:
-        moments = quadrature(d, n, sigma, rank, 0.6, nodes=24)
+        moments = quadrature(d, n, sigma, rank=rank, logit_scale=0.6, nodes=24)
         step, explained = moments.step(heads), moments.explained(d, heads)
-        weights = any_architecture.softmax_weights(d, n, rank, heads, 0.6, step)
+        weights = any_architecture.softmax_weights(d, n, rank, heads=heads, logit_scale=0.6, step=step)
         said = d * d + d * sigma**2 - explained
         if abs(d * step * (2 * moments.signal - step * moments.power(heads)) - explained) > 1e-12 * explained:
             return False
-        if not losses(weights, heads, d, n, sigma, sign=sign).agrees(said):
+        if not losses(weights, heads, d, n=n, sigma=sigma, sign=sign).agrees(said):
             return False
     return True
 
@@ -294,7 +294,7 @@ def weights_lose(sign: int) -> bool:
 def bounds_hold(bound: Callable[[int, int, float, int, float], Moments]) -> bool:
     for d, n, sigma, rank in ((1, 2, 0.0, 1), (2, 2, 0.3, 2), (3, 3, 0.5, 2)):
         for eps in (0.03, 0.1, 0.2):
-            exact, proved = quadrature(d, n, sigma, rank, eps, nodes=20), bound(d, n, sigma, rank, eps)
+            exact, proved = quadrature(d, n, sigma, rank=rank, logit_scale=eps, nodes=20), bound(d, n, sigma, rank, eps)
             distances = (
                 1 - proved.signal / exact.signal,
                 proved.square / exact.square - 1,
@@ -316,14 +316,14 @@ def small_logits_gain(factor: Fraction) -> bool:
         linear = n * rank * d / (n + d + 1 + sigma**2)
         said = float(factor * any_architecture.small_logits_gain(d, n, sigma, rank))
         near, far = (
-            (quadrature(d, n, float(sigma), rank, eps, nodes=20).explained(d, THREE) - linear) / eps**2
+            (quadrature(d, n, float(sigma), rank=rank, logit_scale=eps, nodes=20).explained(d, THREE) - linear) / eps**2
             for eps in (0.01, 0.02)
         )
         if abs((4 * near - far) / 3 / said - 1) > 1e-4:
             return False
-        if certified(d, n, float(sigma), rank, 0.04).explained(d, THREE) <= linear:
+        if certified(d, n, float(sigma), rank=rank, logit_scale=0.04).explained(d, THREE) <= linear:
             return False
-    return certified(2, 8, 0.3, 2, 0.04).explained(2, THREE) > 8 * 4 / (8 + 3 + 0.09)
+    return certified(2, 8, 0.3, rank=2, logit_scale=0.04).explained(2, THREE) > 8 * 4 / (8 + 3 + 0.09)
 
 
 @ANY.check(
@@ -355,7 +355,10 @@ def gaps_are_positive(seen: Fraction) -> bool:
 )
 def two_heads_tend(limit: Callable[[int, int], int]) -> bool:
     for d, rank in ((2, 2), (4, 4), (4, 3)):
-        explained = [certified(d, n, 0.3, rank, min(0.2, n**-0.25)).explained(d, TWO) for n in (10**3, 10**6, 10**9)]
+        explained = [
+            certified(d, n, 0.3, rank=rank, logit_scale=min(0.2, n**-0.25)).explained(d, TWO)
+            for n in (10**3, 10**6, 10**9)
+        ]
         left = limit(d, rank) - np.array(explained)
         if explained[0] <= (d * d) // 4 or not 0 < left[2] < 1e-3 * rank * d or not left[0] > left[1] > left[2]:
             return False
@@ -371,8 +374,10 @@ def two_heads_tend(limit: Callable[[int, int], int]) -> bool:
 def own_token_costs(own: bool) -> bool:
     for d, n, sigma in ((1, 1, 0.5), (1, 2, 0.0), (2, 1, 0.5)):
         share = any_architecture.own_token_share(d, n, sigma)
-        weights = any_architecture.softmax_weights(d, n, d, FOUR, 0.003, share / n * (1 + own / (2 * n)))
-        explained = d * d + d * sigma**2 - own_token_loss(weights, FOUR, d, n, sigma, own)
+        weights = any_architecture.softmax_weights(
+            d, n, d, heads=FOUR, logit_scale=0.003, step=share / n * (1 + own / (2 * n))
+        )
+        explained = d * d + d * sigma**2 - own_token_loss(weights, FOUR, d, n=n, sigma=sigma, own_token=own)
         if abs(explained / (d * d * share) - 1) > 1e-3:
             return False
     return True

@@ -74,7 +74,7 @@ def explicit_mha_loss(factor: Fraction) -> bool:
     """Exact loss of `mha_weights_around` in rational arithmetic: d^2 + d sigma^2 + factor c^2 l_mha."""
     for d, n, c in ((3, 2, 5), (4, 1, 3), (4, 2, 10), (5, 3, 7), (7, 2, 3)):
         weights = skipv1_w0_heads.mha_weights_around(d, n, Fraction(c))
-        loss = exact_loss(MHA, d, n, SIGMA, c * identity(d)).value(weights)
+        loss = exact_loss(MHA, d, n, sigma=SIGMA, w0=c * identity(d)).value(weights)
         share = skipv1_w0_heads.large_prior(d, n, SIGMA).mha
         if loss != d**2 + d * SIGMA**2 + factor * c**2 * share:
             return False
@@ -298,7 +298,7 @@ def best_bias(times: int) -> bool:
             bias = times * (w0 - mean)
             plain = PopulationLoss(PromptMoments(d, n, sigma, w0), heads).value(weights)
             with_bias = plain + (bias * bias).sum() + 2 * (bias * (mean - w0)).sum()
-            if with_bias != _loss(heads, d, n, sigma, w0).value(weights):
+            if with_bias != _loss(heads, d, n, sigma=sigma, w0=w0).value(weights):
                 return False
     return True
 
@@ -317,7 +317,7 @@ def two_heads_attain(biased: bool) -> bool:
         for rank in range(d + 1):
             w0 = whole_matrix(rng, d, d)
             loss = PopulationLoss(PromptMoments(d, n, sigma, w0, centred=biased), SKIPV1)
-            found = loss.value(skipv1_bias.skipv1_weights(d, n, sigma, rank, w0))
+            found = loss.value(skipv1_bias.skipv1_weights(d, n, sigma, rank=rank, w0=w0))
             if not found == skipv1_bias.skipv1_minimum(d, n, sigma, rank) == loss_at_entries(d, n, sigma, rank * d):
                 return False
     return True
@@ -347,9 +347,9 @@ def one_head_approaches(sign: int) -> bool:
 
 def _excess(w0: Array, rank: int, beta: float, infimum: float) -> float:
     d = len(w0)
-    weights = skipv1_bias.mha_weights(d, 3, 0.5, rank, w0, abs(beta))
+    weights = skipv1_bias.mha_weights(d, 3, 0.5, rank=rank, w0=w0, beta=abs(beta))
     turned = type(weights)(weights.a, np.copysign(1, beta) * weights.b, weights.w, weights.k)
-    return _loss((ORDINARY,), d, 3, 0.5, w0).value(turned) - infimum
+    return _loss((ORDINARY,), d, 3, sigma=0.5, w0=w0).value(turned) - infimum
 
 
 @BIAS.check(

@@ -112,10 +112,10 @@ def gap_with_enough_heads(factor: float) -> bool:
     )
     for d, n, sigma, rank, kind in cases:
         rho = n / (n + d + 1 + sigma**2)
-        mha, skip = _minima(d, n, sigma, rank, kind, starts=1 if kind == "random" else 2)
+        mha, skip = _minima(d, n, sigma, rank=rank, kind=kind, starts=1 if kind == "random" else 2)
         singular = np.linalg.svd(_around(kind, d), compute_uv=False).tolist()
         if (
-            abs(skip - skip_loss(d, n, sigma, singular, rank)) > DESCENT * rho
+            abs(skip - skip_loss(d, n, sigma, singular=singular, rank=rank)) > DESCENT * rho
             or mha - skip < factor * rho * rank**2 - DESCENT * rho
         ):
             return False
@@ -155,7 +155,10 @@ def skip_loss(d: int, n: int, sigma: float, singular: Sequence[float], rank: int
 )
 def gap_of_optima_with_enough_heads(factor: float) -> bool:
     """The best exact minima over all ranks differ by `factor` rho at least, around W0 = diag(9, 0), rho = 1/8."""
-    mha, skip = (min(values) for values in zip(*(_minima(2, 1, 2.0, a, (9.0, 0.0), 1) for a in range(3)), strict=True))
+    mha, skip = (
+        min(values)
+        for values in zip(*(_minima(2, 1, 2.0, rank=a, kind=(9.0, 0.0), starts=1) for a in range(3)), strict=True)
+    )
     return mha - skip >= (factor - DESCENT) / 8
 
 
@@ -234,9 +237,12 @@ def mha_floor_is_approached(entries: Callable[[int, int], float]) -> bool:
     ):
         squares, rho = [s**2 for s in singular], n / (n + d + 1 + sigma**2)
         loss = EnoughHeads(PromptMoments(d, n, sigma, np.diag(singular)), (ORDINARY,))
-        compressions = [skipv1_w0.mha_compressions(d, n, sigma, singular, rank, alpha) for alpha in (20.0, 40.0, 80.0)]
+        compressions = [
+            skipv1_w0.mha_compressions(d, n, sigma, singular=singular, rank=rank, alpha=alpha)
+            for alpha in (20.0, 40.0, 80.0)
+        ]
         ends = [loss.value(*both) for both in compressions]
-        floor = skip_loss(d, n, sigma, singular, rank) + rho * (rank * d - entries(d, rank))
+        floor = skip_loss(d, n, sigma, singular=singular, rank=rank) + rho * (rank * d - entries(d, rank))
         found = loss.minimise(rank, starts=2)[0] if d == 2 else ends[-1] - (ends[-2] - ends[-1]) / 3
         if not abs(found - floor) < (DESCENT if d == 2 else 1e-4) * rho:
             return False
@@ -246,8 +252,11 @@ def mha_floor_is_approached(entries: Callable[[int, int], float]) -> bool:
             return False
     # Without noise and where a row of B is not needed against W0, more slowly: like alpha^(-4/3).
     loss = EnoughHeads(PromptMoments(2, 2, 0.0, np.diag([3.0, 0.0])), (ORDINARY,))
-    floor = skip_loss(2, 2, 0.0, [3.0, 0.0], 1) + 2 / 5 * (2 - entries(2, 1))
-    slow = [loss.value(*skipv1_w0.mha_compressions(2, 2, 0.0, [3.0, 0.0], 1, alpha)) - floor for alpha in (20.0, 40.0)]
+    floor = skip_loss(2, 2, 0.0, singular=[3.0, 0.0], rank=1) + 2 / 5 * (2 - entries(2, 1))
+    slow = [
+        loss.value(*skipv1_w0.mha_compressions(2, 2, 0.0, singular=[3.0, 0.0], rank=1, alpha=alpha)) - floor
+        for alpha in (20.0, 40.0)
+    ]
     return bool(0 < 2 * slow[1] < slow[0] < 2 / 5)
 
 
@@ -296,7 +305,7 @@ def small_w0_loss(fraction: Fraction) -> bool:
         mu = (d**2 + power) / ((d**2 + power) * (n + d + 1) + sigma**2 * d**2)
         eye = identity(d)
         weights = Weights(eye, eye[:0], np.stack([-mu * fraction * eye, mu * eye]), np.stack([eye] * 2))
-        if exact_loss(SKIPV1, d, n, sigma, w0).value(weights) != skipv1_w0.two_heads_loss(d, n, sigma, power):
+        if exact_loss(SKIPV1, d, n, sigma=sigma, w0=w0).value(weights) != skipv1_w0.two_heads_loss(d, n, sigma, power):
             return False
     return True
 
@@ -335,7 +344,7 @@ def small_w0_wins(share: float) -> bool:
     d, n, sigma = 3, 8, 0.3
     rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((d, d)))[0]
     power = share * skipv1_w0.small_power(d, n, sigma)
-    floor = min(skipv1_w0.mha_floor(d, n, sigma, [power / d] * d, a) for a in range(d + 1))
+    floor = min(skipv1_w0.mha_floor(d, n, sigma, squares=[power / d] * d, rank=a) for a in range(d + 1))
     loss = PopulationLoss(PromptMoments(d, n, sigma, rotation * (power / d) ** 0.5), SKIPV1)
     loss_of_step = skipv1_w0.two_heads_loss(d, n, sigma, power)
     if not loss_of_step < floor:
@@ -379,10 +388,10 @@ def d2_gain(share: float) -> bool:
     rng = np.random.default_rng(10)
     for n, sigma, alpha in ((2, 1.0, 0.25), (1, 3.0, 0.125)):
         w0 = 3 * rng.standard_normal((2, 2))
-        floor = skipv1_w0.mha_floor(2, n, sigma, (np.linalg.svd(w0, compute_uv=False) ** 2).tolist(), 1)
+        floor = skipv1_w0.mha_floor(2, n, sigma, squares=(np.linalg.svd(w0, compute_uv=False) ** 2).tolist(), rank=1)
         weights = skipv1_w0_d2.rank_one_weights(n, sigma, w0, alpha)
         rational = Weights(*(exactly(x) for x in weights.arrays()))
-        loss = float(exact_loss(SKIPV1, 2, n, Fraction(sigma), exactly(w0)).value(rational))
+        loss = float(exact_loss(SKIPV1, 2, n, sigma=Fraction(sigma), w0=exactly(w0)).value(rational))
         if not abs(floor - loss - share * (floor - skipv1_w0_d2.rank_one_loss(n, sigma, w0, alpha))) < ROUNDING * floor:
             return False
     return True
@@ -404,7 +413,7 @@ def d2_weights_have_loss(cross: int) -> bool:
         (5, Fraction(7), Fraction(0)),
     ):
         w0 = whole_matrix(rng, 2, 2)
-        loss = exact_loss(SKIPV1, 2, n, sigma, w0).value(skipv1_w0_heads.d2_weights(n, w0, beta))
+        loss = exact_loss(SKIPV1, 2, n, sigma=sigma, w0=w0).value(skipv1_w0_heads.d2_weights(n, w0, beta))
         nu = Fraction(1, 2 * n + 2)
         mu = nu * (1 - beta**-2)
         odd = 4 * (2 * mu * n - mu**2 * n * (n + 3 + sigma**2))
@@ -429,7 +438,7 @@ def d2_gap(least: float) -> bool:
         (3, 0.5, 5 * np.eye(2)),
     ):
         squares = (np.linalg.svd(w0, compute_uv=False) ** 2).tolist()
-        floor = min(skipv1_w0.mha_floor(2, n, sigma, squares, a) for a in range(3))
+        floor = min(skipv1_w0.mha_floor(2, n, sigma, squares=squares, rank=a) for a in range(3))
         loss = PopulationLoss(PromptMoments(2, n, sigma, w0), SKIPV1)
         if not _comes_down_to(loss, 2, floor - least * setting.signal_share(2, n, sigma), starts=8):
             return False
@@ -446,14 +455,14 @@ def d2_lopsided(rank: str) -> bool:
     """The exact loss, in rational arithmetic, of explicit weights of SkipV1Former, against MHA's floors."""
     for n, sigma, s_2 in ((2, 1.0, 3.0), (1, 3.0, 9.0)):
         squares = [(12 * s_2) ** 2, s_2**2]
-        floor = min(skipv1_w0.mha_floor(2, n, sigma, squares, a) for a in range(3))
+        floor = min(skipv1_w0.mha_floor(2, n, sigma, squares=squares, rank=a) for a in range(3))
         w0 = np.diag([12 * s_2, s_2])
         if rank == "a = 2":
             weights = skipv1_w0_heads.d2_weights(n, w0, min(skipv1_w0_heads.d2_best_beta(n, sigma), 1e3))
         else:
             weights = _first_of_rank_one(n, sigma, w0)
         rational = Weights(*(exactly(x) for x in weights.arrays()))
-        loss = float(exact_loss(SKIPV1, 2, n, Fraction(sigma), exactly(w0)).value(rational))
+        loss = float(exact_loss(SKIPV1, 2, n, sigma=Fraction(sigma), w0=exactly(w0)).value(rational))
         if loss >= floor - 1e3 * np.finfo(float).eps * squares[0]:
             return False
     return True

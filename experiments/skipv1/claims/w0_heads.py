@@ -46,7 +46,7 @@ EQUAL_HEADS = Claim(
 EQUAL_HEADS.row(
     "what SkipV1Former loses at a < d, in units of c^2, by hand: 1 + 7 tau_1, tau_1 = 194/971; d = 8, n = sigma = 1",
     Fraction(2329, 971),
-    lambda: w0_heads.large_prior(8, 1, Fraction(1), 4, 2).small_ranks,
+    lambda: w0_heads.large_prior(8, 1, Fraction(1), heads=4, skips=2).small_ranks,
     control=Fraction(12, 5),
     wrong="tau_0 = 1/5, as if y y^T were of no use",
 )
@@ -71,7 +71,7 @@ def weights_of_groups(less: int) -> bool:
         share = sum(size * (size - less) / 4 / (n + (size - less) / 4) for size in sizes)
         if abs(loss - (d * sigma**2 + d**2 + c**2 * share)) > ROUNDING * loss:
             return False
-        if abs(w0_heads.mha_loss_around(d, n, sigma, c, heads) - loss) > ROUNDING * loss:
+        if abs(w0_heads.mha_loss_around(d, n, sigma, c=c, heads=heads) - loss) > ROUNDING * loss:
             return False
     for d, last in ((13, 5), (15, 7)):
         whole, *parts = (_lost(*sizes) for sizes in ((d, 4), (8, 2), (last, 2)))
@@ -85,7 +85,7 @@ def _lost(d: int, heads: int) -> float:
     loss = PopulationLoss(PromptMoments(d, 5, 0.5, 3.0 * np.eye(d)), (ORDINARY,) * heads).value(
         w0_heads.mha_weights_around(d, 5, 3.0, heads)
     )
-    stated = abs(w0_heads.mha_loss_around(d, 5, 0.5, 3.0, heads) - loss) <= ROUNDING * loss
+    stated = abs(w0_heads.mha_loss_around(d, 5, 0.5, c=3.0, heads=heads) - loss) <= ROUNDING * loss
     return loss - d / 4 - d**2 if stated else np.nan
 
 
@@ -129,15 +129,15 @@ def mha_is_ahead(skips_of: Callable[[int], int]) -> bool:
     for d, heads in ((4, 2), (8, 4), (16, 4), (17, 4), (24, 6), (26, 6)):
         n, skips = int((d - 1) * (Fraction(2 * d + 4, 3 * heads) - 1)) + 1, skips_of(heads)
         theta, rho = Fraction(d + 2, 2 * heads - skips) - 1, Fraction(n, n + d + 2)
-        threshold = w0_heads.threshold(d, n, Fraction(1), heads, skips)
+        threshold = w0_heads.threshold(d, n, Fraction(1), heads=heads, skips=skips)
         if threshold is None:
             return False
         c = Fraction(int(threshold) + 1)
-        mha = w0_heads.mha_loss_around(d, n, Fraction(1), c, heads)
+        mha = w0_heads.mha_loss_around(d, n, Fraction(1), c=c, heads=heads)
         floor = d + d**2 * (1 - rho) + c**2 * d * theta / (n + theta)
-        if not mha < floor == w0_heads.skipv1_few_heads_floor(d, n, Fraction(1), c, heads, skips):
+        if not mha < floor == w0_heads.skipv1_few_heads_floor(d, n, Fraction(1), c=c, heads=heads, skips=skips):
             return False
-        losses = w0_heads.large_prior(d, n, Fraction(1), heads, skips)
+        losses = w0_heads.large_prior(d, n, Fraction(1), heads=heads, skips=skips)
         if (losses.mha, losses.skipv1) != ((mha - d - d**2) / c**2, d * theta / (n + theta)):
             return False
         if abs(threshold**2 * float(floor - mha + rho * d**2) / float(rho * d**2 * c**2) - 1) > ROUNDING:
@@ -182,7 +182,7 @@ def weights_attain(share: int) -> bool:
     rng = np.random.default_rng(17)
     for d, n, sigma in ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 2, Fraction(2))):
         w0, heads = whole_matrix(rng, d, d), w0_composition.sufficient_heads(d)
-        loss = exact_loss(heads, d, n, sigma, w0).value(w0_composition.skipv1_weights(n, sigma, w0))
+        loss = exact_loss(heads, d, n, sigma=sigma, w0=w0).value(w0_composition.skipv1_weights(n, sigma, w0))
         if heads != (ORDINARY,) * (1, 2, 4)[d - 1] + (SKIP,):
             return False
         if loss != d * sigma**2 + _odd(d, n, sigma) + Fraction(share, n * d + 2) * (w0 * w0).sum():
@@ -245,7 +245,7 @@ def mha_wins_from(times: int) -> bool:
     for d, n, sigma in ((1, 1, Fraction(1)), (2, 3, Fraction(1, 2)), (3, 2, Fraction(0))):
         c = Fraction(7, 3)
         weights = w0_composition.mha_weights(d, n, c)
-        loss = exact_loss((ORDINARY,) * len(weights.w), d, n, sigma, c * identity(d)).value(weights)
+        loss = exact_loss((ORDINARY,) * len(weights.w), d, n, sigma=sigma, w0=c * identity(d)).value(weights)
         base, share = d * sigma**2 + d**2, Fraction(2 * d, n * d + 2)
         if loss != base + c**2 * share:
             return False
@@ -323,7 +323,7 @@ def three_heads_at_four(norm: int) -> bool:
     """Exact: 4 sigma^2 + 16 + 8 c^2 alpha - 16 n alpha t (2 - norm alpha/lambda), t = c^2/(c^2 + 1)."""
     n, sigma, c = 5, Fraction(2), Fraction(-10)
     weights = w0_composition.three_heads_weights(4, n, c)
-    loss = exact_loss((ORDINARY, SKIP, SKIP), 4, n, sigma, c * identity(4)).value(weights)
+    loss = exact_loss((ORDINARY, SKIP, SKIP), 4, n, sigma=sigma, w0=c * identity(4)).value(weights)
     alpha, t = Fraction(1, 4 * n + 2), c**2 / (c**2 + 1)
     gain = 16 * n * t * alpha * (2 - norm * alpha * (n + 5 + sigma**2))
     return bool(loss == 4 * sigma**2 + 16 + 8 * c**2 * alpha - gain)

@@ -141,7 +141,7 @@ def weights_explain(explained: Callable[..., Any]) -> bool:
     n, sigma = 5, Fraction(1, 3)
     for d, hidden, heads in ((2, 1, 2), (3, 1, 6), (4, 1, 3), (4, 2, 2), (5, 1, 6), (6, 2, 3)):
         for eps in (Fraction(1, 4), Fraction(1, 64)):
-            weights = hiding_weights(d, n, float(sigma), float(eps), hidden)
+            weights = hiding_weights(d, n, float(sigma), eps=float(eps), hidden=hidden)
             if (len(weights.value), len(weights.readout), len(weights.read_in)) != (4, heads, 2 * d - hidden):
                 return False
             if weights.bias.shape != (4, 2 * n + 1, 2 * n + 1):
