@@ -7,7 +7,7 @@ Gates and inputs of a sublayer are made when the streams before it are, and wait
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from torch.nn.functional import gelu, rms_norm
 
 from icl.models.projections import Read
 from icl.models.weighted_sum import common, exact
+from theory.errors import BadInput
 from theory.plans.architecture import Architecture
 from theory.plans.mix import Learned
 from theory.plans.streams import INPUT, OUTPUT, Gate, Gates, Group, Streams, Sum, Weight, Wide
@@ -67,6 +68,28 @@ class StreamsDepth(nn.Module):
                     made[terms] = self._sum(terms, sources, state.gates)
                 streams[number] = made[terms]
         return self._before(sublayer + 1, streams)
+
+    def coefficients(self, outputs: Sequence[Tensor]) -> list[Tensor]:
+        """Return what every read is of the outputs, (batch or 1, T or 1, outputs) each; of three inputs the first.
+
+        Args:
+            outputs: The embedding and every sublayer's output, (batch, T, d) each, from which gates are made.
+
+        Raises:
+            BadInput: Where weights differ between the coordinates of a stream.
+        """
+        if self.wide:
+            raise BadInput("weights for every coordinate make no one number of an output's share in a read")
+        units = torch.eye(len(outputs), dtype=exact(outputs[0].dtype), device=outputs[0].device)[:, None, None]
+        flow, known = self.start(outputs[0]), dict.fromkeys(range(1, self.rule.copies + 1), units[0])
+        reads = []
+        for i, step in enumerate(self.rule.steps):
+            reads.append(self._sum(step.reads[0], known, flow.gates))
+            if i + 1 < len(outputs):
+                sources = {**known, OUTPUT: units[i + 1], INPUT: reads[-1]}
+                known |= {stream: self._sum(terms, sources, flow.gates) for stream, terms in step.writes}
+                flow = self.write(i, flow, outputs[i + 1])
+        return reads
 
     def _before(self, i: int, streams: dict[int, Tensor]) -> Flow:
         """Return the state in front of step i."""

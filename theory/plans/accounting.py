@@ -166,6 +166,9 @@ def depth_reads(config: Architecture, plan: Plan) -> list[list[range]]:
 
     Returns:
         One list of sources per sublayer, and one for the final read.
+
+    Raises:
+        BadInput: of a rule whose reads are no sums of sources, but of streams.
     """
     last = config.sublayers(plan)
     return [plan.depth.sources(after, last // config.n_layers) for after in range(last + 1)]
@@ -173,6 +176,8 @@ def depth_reads(config: Architecture, plan: Plan) -> list[list[range]]:
 
 def depth_sources(config: Architecture, plan: Plan) -> tuple[int, ...]:
     """Return how many sources each sublayer, and the final read, weighs: 1 where it reads an existing stream."""
+    if plan.depth.terms is not None:
+        return plan.depth.terms
     counts = [len(sources) for sources in depth_reads(config, plan)]
     if plan.depth.once_a_layer:
         per_layer = config.sublayers(plan) // config.n_layers

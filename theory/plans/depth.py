@@ -24,10 +24,18 @@ class Depth:
 
     once_a_layer   sources are weighed after every layer alone: the other reads are of an existing stream
     reads_apart    some attention has one input for its queries, one for its keys and one for its values
+    terms          the number of terms of every read, of a rule whose reads are no sums of sources; else None
     """
 
     once_a_layer: ClassVar[bool] = False
-    reads_apart: bool = False
+
+    @property
+    def reads_apart(self) -> bool:
+        return False
+
+    @property
+    def terms(self) -> tuple[int, ...] | None:
+        return None
 
     def words(self) -> str:
         """Describe the rule in a few words."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from theory.errors import field_problems
+from theory.errors import BadInput, field_problems
 from theory.plans.depth import Depth, Start
 from theory.plans.mix import Learned
 
@@ -197,8 +197,13 @@ class Streams(Depth):
         if len(self.steps) != layers * per_layer + 1:
             yield "streams: they are written for layers with a feed-forward, and this model's have none"
 
+    @property
+    def terms(self) -> tuple[int, ...]:
+        return tuple(max(len({stream for _, stream in read}) for read in step.reads) for step in self.steps)
+
     def sources(self, after: int, per_layer: int) -> list[range]:
-        return [range(i, i + 1) for i in sorted(self.reach[after])]
+        """Raise BadInput: what a read weighs are streams."""
+        raise BadInput("streams are read here, not outputs that a read weighs: this does not cover them")
 
     @cached_property
     def reach(self) -> tuple[Mapping[int, Literal["fixed", "learned", "gate"]], ...]:
