@@ -33,7 +33,7 @@ class Flow(NamedTuple):
 class StreamsDepth(nn.Module):
     """The streams of a rule; those that nothing reads any more are dropped.
 
-    Parameters of step i, in float32 or better where they are used: `learned.step_i`, its learned weights,
+    Parameters of step i, in float32 or better where they are used: `weights.step_i`, its learned weights,
     `wide.step_i`, those for every coordinate, (weights, d), `map.step_i`, (gates, inputs), `hidden.step_i`, (hidden
     width, inputs), and `offsets.step_i`, what is added to gates.  A weight that several steps use is of the first.
     """
@@ -45,7 +45,7 @@ class StreamsDepth(nn.Module):
         self.places = {w.name: (f"step_{i}", k) for i in steps for k, w in enumerate(rule.learned[i])}
         self.wide_places = {w.name: (f"step_{i}", k) for i in steps for k, w in enumerate(rule.wide[i])}
         gates = {f"step_{i}": step.gates for i, step in enumerate(rule.steps) if step.gates}
-        self.learned = _empty({f"step_{i}": (len(rule.learned[i]),) for i in steps if rule.learned[i]})
+        self.weights = _empty({f"step_{i}": (len(rule.learned[i]),) for i in steps if rule.learned[i]})
         self.wide = _empty({f"step_{i}": (len(rule.wide[i]), d) for i in steps if rule.wide[i]})
         self.map = _empty({step: (g.outputs, g.hidden or g.inputs * d) for step, g in gates.items()})
         self.hidden = _empty({step: (g.hidden, g.inputs * d) for step, g in gates.items() if g.hidden})
@@ -125,7 +125,7 @@ class StreamsDepth(nn.Module):
         match weight:
             case Learned(name):
                 step, place = self.places[name]
-                return self.learned[step][place]
+                return self.weights[step][place]
             case Wide(name):
                 step, place = self.wide_places[name]
                 return self.wide[step][place]

@@ -234,7 +234,7 @@ class Streams(Depth):
         """Return the first values of all parameters, by name."""
         starts: dict[str, Start] = {}
         for i, step in enumerate(self.steps):
-            for what, weights in (("learned", self.learned[i]), ("wide", self.wide[i])):
+            for what, weights in (("weights", self.learned[i]), ("wide", self.wide[i])):
                 if weights:
                     starts[f"{what}.step_{i}"] = tuple(weight.start for weight in weights)
             if step.gates:

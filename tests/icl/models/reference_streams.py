@@ -42,7 +42,7 @@ def hyper_static(stack: Stack, streams: int = 4, mixing: bool = True) -> Tensor:
     """Section 2.1: the matrices are learned."""
 
     def matrices(k: int, H: Tensor) -> Matrices:
-        w = stack.w[f"depth.learned.step_{k}"][..., None, None]
+        w = stack.w[f"depth.weights.step_{k}"][..., None, None]
         mixed = w[streams:].unflatten(0, (streams, streams + 1))
         return w[:streams], mixed[:, :streams].transpose(0, 1), mixed[:, streams]
 
@@ -54,7 +54,7 @@ def hyper_dynamic(stack: Stack, streams: int = 4, mixing: bool = True) -> Tensor
 
     def matrices(k: int, H: Tensor) -> Matrices:
         W, static = stack.w[f"depth.map.step_{k}"], stack.w[f"depth.offsets.step_{k}"]
-        s_a, s_b = stack.w[f"depth.learned.step_{k}"]
+        s_a, s_b = stack.w[f"depth.weights.step_{k}"]
         moved = torch.tanh(torch.einsum("ibtd,od->iobt", rms(H, stack.eps), W))
         A = s_a * moved[:, :-1] + static[:-streams].view(streams, streams + 1)[..., None, None]
         return A[:, 0], A[:, 1:], s_b * moved[:, -1] + static[-streams:, None, None]
@@ -81,7 +81,7 @@ def mhc(stack: Stack, streams: int = 4, rounds: int = 20, kept: float = 8.0, mix
         phi, b = stack.w[f"depth.map.step_{k}"], stack.w[f"depth.offsets.step_{k}"][:, None, None]
         normed = rms(torch.cat(list(X), -1), stack.eps)
         pre, post, res = torch.einsum("btd,od->obt", normed, phi).split([n, n, n * n])
-        a_pre, a_post, a_res = stack.w[f"depth.learned.step_{k}"]
+        a_pre, a_post, a_res = stack.w[f"depth.weights.step_{k}"]
         H_pre = 1 / (1 + (-(a_pre * pre + b[:n])).exp())
         H_post = 2 / (1 + (-(a_post * post + b[n : 2 * n])).exp())
         H_res = sinkhorn((a_res * res + b[2 * n :]).unflatten(0, (n, n)), rounds)
@@ -98,7 +98,7 @@ def residual_lambdas(stack: Stack, kept: float = 1.0, embedding: float = 0.1) ->
     """nanochat: x = resid_lambdas[i] * x + x0_lambdas[i] * x0 before every block."""
     x = stack.embedding
     for i, layer in enumerate(stack.layers):
-        scale, share = stack.w[f"depth.learned.step_{2 * i}"]
+        scale, share = stack.w[f"depth.weights.step_{2 * i}"]
         x = scale * x + share * stack.embedding
         for f in layer:
             x = x + f(x)
@@ -110,7 +110,7 @@ def unet_skips(stack: Stack, start: float = 1.0) -> Tensor:
     x, pushed, half = stack.embedding, [], len(stack.layers) // 2
     for i, layer in enumerate(stack.layers):
         if i >= len(stack.layers) - half:
-            x = x + stack.w[f"depth.learned.step_{2 * i}"][0] * pushed.pop()
+            x = x + stack.w[f"depth.weights.step_{2 * i}"][0] * pushed.pop()
         for f in layer:
             x = x + f(x)
         if i < half:
@@ -161,7 +161,7 @@ def denseformer_sparse(stack: Stack, dilation: int = 4, period: int = 5) -> Tens
             y = y + f(y)
         results.append(y)
         if i % period == 0:
-            alpha = stack.w[f"depth.learned.step_{2 * i - 1}"]
+            alpha = stack.w[f"depth.weights.step_{2 * i - 1}"]
             y = sum(a * x for a, x in zip(alpha, results[i % dilation :: dilation], strict=True))
     return y
 
