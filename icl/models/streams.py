@@ -101,10 +101,10 @@ class StreamsDepth(nn.Module):
         """Return a weighted sum, made in float32 or better where a weight is not 1, and rounded once."""
         if all(isinstance(weight, int | float) and weight == 1 for weight, _ in terms):
             return functools.reduce(torch.add, (sources[stream] for _, stream in terms))
-        by_source: dict[int, list[Weight]] = {}
+        by_source: dict[tuple[int, bool], list[Weight]] = {}  # wide ones apart: they would make wide sums of others
         for weight, stream in terms:
-            by_source.setdefault(stream, []).append(weight)
-        taken = [sources[stream] for stream in by_source]
+            by_source.setdefault((stream, isinstance(weight, Wide)), []).append(weight)
+        taken = [sources[stream] for stream, _ in by_source]
         dtype = common(taken)
         weights = [self._weight(several, exact(dtype), gates) for several in by_source.values()]
         products = (x.to(exact(dtype)) if w is None else w * x for w, x in zip(weights, taken, strict=True))
