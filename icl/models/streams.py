@@ -42,6 +42,7 @@ class StreamsDepth(nn.Module):
         super().__init__()
         d, steps = config.d_model, range(len(rule.steps))
         self.rule, self.eps = rule, config.norm_eps
+        self.kept, self.writes = _changes(rule)
         self.places = {w.name: (f"step_{i}", k) for i in steps for k, w in enumerate(rule.learned[i])}
         self.wide_places = {w.name: (f"step_{i}", k) for i in steps for k, w in enumerate(rule.wide[i])}
         gates = {f"step_{i}": step.gates for i, step in enumerate(rule.steps) if step.gates}
@@ -59,14 +60,11 @@ class StreamsDepth(nn.Module):
         return (first, others[0], others[1]) if others else first
 
     def write(self, sublayer: int, state: Flow, out: Tensor) -> Flow:
-        needed, made = self.rule.needed[sublayer + 1], dict[Sum, Tensor]()
+        kept, writes = self.kept[sublayer], self.writes[sublayer]
         sources = {**state.streams, OUTPUT: out, INPUT: state.inputs[0]}
-        streams = {number: stream for number, stream in state.streams.items() if number in needed}
-        for number, terms in self.rule.steps[sublayer].writes:
-            if number in needed:
-                if terms not in made:
-                    made[terms] = self._sum(terms, sources, state.gates)
-                streams[number] = made[terms]
+        streams = {number: state.streams[number] for number in kept}
+        for terms, numbers in writes:
+            streams |= dict.fromkeys(numbers, self._sum(terms, sources, state.gates))
         return self._before(sublayer + 1, streams)
 
     def coefficients(self, outputs: Sequence[Tensor]) -> list[Tensor]:
@@ -167,6 +165,26 @@ class StreamsDepth(nn.Module):
         if isinstance(factor, Learned):
             return self._tensor(factor, ()).to(x.dtype) * x
         return x if factor == 1 else factor * x
+
+
+def _changes(rule: Streams) -> tuple[list[list[int]], list[list[tuple[Sum, list[int]]]]]:
+    """Return, for every sublayer, the streams that stay as they are, and the sums that it makes, each with its streams.
+
+    Streams that nothing reads later are left out.
+    """
+    kept: list[list[int]] = []
+    writes: list[list[tuple[Sum, list[int]]]] = []
+    there = set(range(1, rule.copies + 1))
+    for step, needed in zip(rule.steps, rule.needed[1:], strict=False):
+        by_sum: dict[Sum, list[int]] = {}
+        for stream, terms in step.writes:
+            if stream in needed:
+                by_sum.setdefault(terms, []).append(stream)
+        written = {stream for stream, _ in step.writes}
+        kept.append(sorted((there - written) & needed))
+        writes.append(list(by_sum.items()))
+        there = set(kept[-1]) | {stream for numbers in by_sum.values() for stream in numbers}
+    return kept, writes
 
 
 def _form(group: Group, x: Tensor) -> Tensor:
