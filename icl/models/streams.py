@@ -42,7 +42,7 @@ class StreamsDepth(nn.Module):
         super().__init__()
         d, steps = config.d_model, range(len(rule.steps))
         self.rule, self.eps = rule, config.norm_eps
-        self.kept, self.writes = _changes(rule)
+        self.unchanged, self.writes = _changes(rule)
         self.places = {w.name: (f"step_{i}", k) for i in steps for k, w in enumerate(rule.learned[i])}
         self.wide_places = {w.name: (f"step_{i}", k) for i in steps for k, w in enumerate(rule.wide[i])}
         gates = {f"step_{i}": step.gates for i, step in enumerate(rule.steps) if step.gates}
@@ -60,9 +60,9 @@ class StreamsDepth(nn.Module):
         return (first, others[0], others[1]) if others else first
 
     def write(self, sublayer: int, state: Flow, out: Tensor) -> Flow:
-        kept, writes = self.kept[sublayer], self.writes[sublayer]
+        writes = self.writes[sublayer]
         sources = {**state.streams, OUTPUT: out, INPUT: state.inputs[0]}
-        streams = {number: state.streams[number] for number in kept}
+        streams = {number: state.streams[number] for number in self.unchanged[sublayer]}
         for terms, numbers in writes:
             streams |= dict.fromkeys(numbers, self._sum(terms, sources, state.gates))
         return self._before(sublayer + 1, streams)
@@ -172,7 +172,7 @@ def _changes(rule: Streams) -> tuple[list[list[int]], list[list[tuple[Sum, list[
 
     Streams that nothing reads later are left out.
     """
-    kept: list[list[int]] = []
+    unchanged: list[list[int]] = []
     writes: list[list[tuple[Sum, list[int]]]] = []
     there = set(range(1, rule.copies + 1))
     for step, needed in zip(rule.steps, rule.needed[1:], strict=False):
@@ -181,10 +181,10 @@ def _changes(rule: Streams) -> tuple[list[list[int]], list[list[tuple[Sum, list[
             if stream in needed:
                 by_sum.setdefault(terms, []).append(stream)
         written = {stream for stream, _ in step.writes}
-        kept.append(sorted((there - written) & needed))
+        unchanged.append(sorted((there - written) & needed))
         writes.append(list(by_sum.items()))
-        there = set(kept[-1]) | {stream for numbers in by_sum.values() for stream in numbers}
-    return kept, writes
+        there = set(unchanged[-1]) | {stream for numbers in by_sum.values() for stream in numbers}
+    return unchanged, writes
 
 
 def _form(group: Group, x: Tensor) -> Tensor:

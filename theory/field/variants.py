@@ -1,4 +1,4 @@
-"""Designs of the field that weigh earlier outputs, as plans: lambdas, U-net skips, MUDD, DeepCrossAttention, DenseFormer."""
+"""Designs of the field that weigh earlier outputs, as plans: lambdas, skips, MUDD, DeepCrossAttention, DenseFormer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FIRST: Sum = ((1.0, 1),)
     "nanochat, github.com/karpathy/nanochat, resid_lambdas and x0_lambdas",
     "before every layer the stream is scaled, and the embedding added, by learned numbers",
 )
-def residual_lambdas(shape: Shape, kept: float = 1.0, embedding: float = 0.1) -> Plan:
+def residual_lambdas(shape: Shape, scale: float = 1.0, embedding: float = 0.1) -> Plan:
     """Make x <- lambda_n x + mu_n x_0 before layer n; the embedding is not normed here, as it is there."""
 
     def layer(n: int) -> Iterable[Step]:
-        read = ((Learned(f"kept_{n}", kept), 1), (Learned(f"embedding_{n}", embedding), 2))
+        read = ((Learned(f"scale_{n}", scale), 1), (Learned(f"embedding_{n}", embedding), 2))
         yield Step((read,), ((1, NEXT),))
         yield Step((FIRST,), ((1, NEXT),))
 
@@ -96,7 +96,11 @@ def deepcrossattention(shape: Shape) -> Plan:
 
     def reads(name: str, sources: int, sums: int) -> tuple[tuple[Sum, ...], Gates]:
         def read(s: int) -> Sum:
-            return tuple(term for j in range(sources) for term in ((Wide(f"{name}_{s}_{j}", 1.0), j + 1), (Gate(sums * j + s), j + 1)))
+            return tuple(
+                term
+                for j in range(sources)
+                for term in ((Wide(f"{name}_{s}_{j}", 1.0), j + 1), (Gate(sums * j + s), j + 1))
+            )
 
         gates = Gates(tuple(range(1, sources + 1)), (Group(sums, "relu"),), one_by_one=True, normed=False, random=True)
         return tuple(map(read, range(sums))), gates

@@ -30,7 +30,9 @@ def hyper_connections_static(shape: Shape, streams: int = 4) -> Plan:
     return plan(shape, depth=_summed([step(k) for k in range(2 * shape.layers)], streams))
 
 
-@variant(PAPER, "section 2, dynamic", "every sublayer reads, mixes and writes n streams with weights of every token's own")
+@variant(
+    PAPER, "section 2, dynamic", "every sublayer reads, mixes and writes n streams with weights of every token's own"
+)
 def hyper_connections(shape: Shape, streams: int = 4) -> Plan:
     """Give each weight a learned part, and s tanh(<w, norm(H_i)>) of the stream H_i that it multiplies or writes to.
 
@@ -41,12 +43,15 @@ def hyper_connections(shape: Shape, streams: int = 4) -> Plan:
 
     def step(k: int) -> Step:
         keeps = [(float(i == k % streams), *(float(i == j) for j in every)) for i in every]
-        mixing = Group(streams + 1, "tanh", scale=Learned(f"mixing_{k}", FACTOR), base=tuple(x for row in keeps for x in row))
+        mixing = Group(
+            streams + 1, "tanh", scale=Learned(f"mixing_{k}", FACTOR), base=tuple(x for row in keeps for x in row)
+        )
         writing = Group(1, "tanh", scale=Learned(f"writing_{k}", FACTOR), base=(1.0,) * streams)
         gates = Gates(tuple(i + 1 for i in every), (mixing, writing), one_by_one=True)
         read = tuple((Gate(one * i), i + 1) for i in every)
         writes = tuple(
-            (j + 1, (*((Gate(one * i + 1 + j), i + 1) for i in every), (Gate(one * j + streams + 1), OUTPUT))) for j in every
+            (j + 1, (*((Gate(one * i + 1 + j), i + 1) for i in every), (Gate(one * j + streams + 1), OUTPUT)))
+            for j in every
         )
         return Step((read,), writes, gates)
 
@@ -54,24 +59,24 @@ def hyper_connections(shape: Shape, streams: int = 4) -> Plan:
 
 
 @variant(PAPER, "mHC, arXiv 2512.24880", "n streams, which a doubly stochastic matrix of every token's own mixes")
-def mhc(shape: Shape, streams: int = 4, rounds: int = 20, kept: float = 8.0) -> Plan:
+def mhc(shape: Shape, streams: int = 4, rounds: int = 20, diagonal: float = 8.0) -> Plan:
     """Make a = sigmoid(.), b = 2 sigmoid(.) and R = Sinkhorn(.), each of g x phi + c, x all streams normed together.
 
     The paper leaves open how the maps phi and the offsets c start.  Here phi is random, for else the streams stay
-    alike, and c is zero but on R's diagonal, where it is `kept`: a stream keeps nearly all of itself.  So every sublayer
-    starts as one of a PreNorm network, up to the factors g, which start at 0.01.
+    alike, and c is zero but on R's diagonal, where it is `diagonal`: a stream keeps nearly all of itself.  So the
+    network starts as a PreNorm one, up to the factors g, which start at 0.01.
     """
     at_least("streams", streams, 1)
     at_least("rounds", rounds, 1)
     every = range(streams)
-    diagonal = tuple(kept * (i == j) for i in every for j in every)
+    offsets = tuple(diagonal * (i == j) for i in every for j in every)
 
     def step(k: int) -> Step:
         none = (0.0,) * streams
         groups = (
             Group(streams, "sigmoid", gain=Learned(f"reading_{k}", FACTOR), bias=none),
             Group(streams, "sigmoid", gain=Learned(f"writing_{k}", FACTOR), bias=none, scale=2.0),
-            Group(streams**2, "sinkhorn", gain=Learned(f"mixing_{k}", FACTOR), bias=diagonal, rounds=rounds),
+            Group(streams**2, "sinkhorn", gain=Learned(f"mixing_{k}", FACTOR), bias=offsets, rounds=rounds),
         )
         mixed = {j: tuple((Gate(streams * (2 + j) + i), i + 1) for i in every) for j in every}
         return Step(

@@ -250,7 +250,7 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
         yield "dynamic values in the initial form are defined for softmax attention"
     yield from plan.depth.misfits(config.d_model, config.n_layers, config.sublayers(plan) // config.n_layers)
     if plan.depth.reads_apart and (config.latent is not None or config.copy_rank is not None or plan.dynamic != "no"):
-        yield "queries, keys and values of inputs of their own go with neither a latent, an assumed copy nor dynamic values"
+        yield "three inputs of an attention go with neither a latent, an assumed copy nor dynamic values"
     if not plan.output_projection and config.n_heads * config.width != config.d_model:
         yield "without an output projection the heads together must be as wide as the model"
 

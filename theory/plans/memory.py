@@ -41,7 +41,7 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
 
 def reads_over_depth(config: Architecture, plan: Plan) -> int:
     """Return how many numbers per token a depth rule keeps that weighs its sources."""
-    return plan.depth.kept(config.d_model, config.n_layers, config.sublayers(plan) // config.n_layers)
+    return plan.depth.saved(config.d_model, config.n_layers, config.sublayers(plan) // config.n_layers)
 
 
 def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:

@@ -167,12 +167,12 @@ class Streams(Depth):
     @cached_property
     def learned(self) -> tuple[tuple[Learned, ...], ...]:
         """The learned weights of every step, without those of steps before it."""
-        return _new(((w for w in _scalars(step) if isinstance(w, Learned)) for step in self.steps))
+        return _new((w for w in _scalars(step) if isinstance(w, Learned)) for step in self.steps)
 
     @cached_property
     def wide(self) -> tuple[tuple[Wide, ...], ...]:
         """The weights for every coordinate of every step, without those of steps before it."""
-        return _new(((w for w in step.weights if isinstance(w, Wide)) for step in self.steps))
+        return _new((w for w in step.weights if isinstance(w, Wide)) for step in self.steps)
 
     def words(self) -> str:
         counts = {len(needed) for needed in self.needed}
@@ -186,11 +186,11 @@ class Streams(Depth):
         if any(group.form == "sinkhorn" for gate in gates for group in gate.groups):
             parts.append("a doubly stochastic mix")
         if self.reads_apart:
-            parts.append("queries, keys and values of sums of their own")
+            parts.append("three inputs of an attention")
         return ", ".join(parts)
 
     def problems(self, layers: int, per_layer: int) -> Iterator[str]:
-        problems = ([*_ill_typed(self)] or [*_problems(self, layers, per_layer)])
+        problems = [*_ill_typed(self)] or [*_problems(self, layers, per_layer)]
         return (f"streams: {problem}" for problem in problems)
 
     def misfits(self, d: int, layers: int, per_layer: int) -> Iterator[str]:
@@ -247,14 +247,16 @@ class Streams(Depth):
         """Count the sums that are more than a stream as it is, and the maps to gates."""
         count = 0
         for step in self.steps:
-            count += sum(2 * d * len({s for _, s in of_streams}) for of_streams in set(step.sums) if not _bare(of_streams))
+            count += sum(
+                2 * d * len({s for _, s in of_streams}) for of_streams in set(step.sums) if not _bare(of_streams)
+            )
             if gates := step.gates:
                 inner = gates.hidden or gates.inputs * d
                 count += 2 * gates.passes * (gates.outputs * inner + gates.hidden * gates.inputs * d)
         return count
 
-    def kept(self, d: int, layers: int, per_layer: int) -> int:
-        """Count what learned weights and gates multiply, once, what gates are made from, and norms of further inputs."""
+    def saved(self, d: int, layers: int, per_layer: int) -> int:
+        """Count what learned weights and gates multiply, what gates are made from, and norms of further inputs."""
         streams: dict[int, object] = dict.fromkeys(range(1, self.copies + 1), "embedding")
         multiplied: set[object] = set()
         inputs: set[object] = set()
@@ -274,7 +276,7 @@ class Streams(Depth):
                 if not joined:
                     multiplied.add(sources[gates.streams[0]])
                 numbers += d * len(gates.streams) * (joined + gates.normed) + 2 * gates.passes * gates.hidden
-                numbers += gates.passes * sum(map(_kept_by, gates.groups))
+                numbers += gates.passes * sum(map(_saved_by, gates.groups))
         return numbers + d * len(multiplied - inputs)
 
     def alive(self, reads: Sequence[int]) -> int:
@@ -309,7 +311,7 @@ def _bare(of_streams: Sum) -> bool:
     return len(of_streams) == 1 and of_streams[0][0] == 1
 
 
-def _kept_by(group: Group) -> int:
+def _saved_by(group: Group) -> int:
     """Return the numbers that the forms of a group of gates keep: of a round, both sides' logarithms and their sums."""
     return 2 * group.rounds * (group.count + math.isqrt(group.count)) if group.form == "sinkhorn" else 3 * group.count
 
@@ -464,7 +466,13 @@ def _read_step(content: Mapping[str, Any]) -> Step:
 
 def _read_gates(content: Mapping[str, Any]) -> Gates:
     groups = [
-        Group(**{**group, **{name: _read_number(group[name]) for name in ("gain", "scale")}, **_tuples(group, "bias base")})
+        Group(
+            **{
+                **group,
+                **{name: _read_number(group[name]) for name in ("gain", "scale")},
+                **_tuples(group, "bias base"),
+            }
+        )
         for group in content["groups"]
     ]
     return Gates(**{**content, "groups": tuple(groups), **_tuples(content, "streams")})

@@ -61,7 +61,7 @@ OPTIONS = [
     *(("attnres-block", {"layers": layers}, DEEP) for layers in (1, 2, 3)),
     *((name, {"streams": n}, {}) for name in ("hyper-connections-static", "hyper-connections") for n in (1, 2)),
     ("mhc", {"streams": 1}, {}),
-    ("mhc", {"streams": 2, "rounds": 3, "kept": 1.0}, {}),
+    ("mhc", {"streams": 2, "rounds": 3, "diagonal": 1.0}, {}),
     ("denseformer-sparse", {}, {"least_layers": 5}),
     ("denseformer-sparse", {"dilation": 2, "period": 1}, DEEP),
     ("denseformer-sparse", {"dilation": 1, "period": 2}, DEEP),
