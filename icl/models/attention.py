@@ -18,6 +18,7 @@ from icl.models.projections import (
     HeadLinear,
     MergeLinear,
     Projections,
+    Read,
     Reader,
     Segments,
     gate_entry,
@@ -73,16 +74,17 @@ class Attention(nn.Module):
             for i in range(len(self.heads[0].values))
         ]
 
-    def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+    def forward(self, x: Read, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """Return the sublayer's output and the bank for later layers.
 
         Args:
-            x: (batch, T, d_model).
+            x: (batch, T, d_model), or three of them, for queries, keys and values.
             bank: Outputs of this and earlier layers' projections.
             frame: What all layers share.
         """
-        x = self.norm(x)
-        bank = self.projections(x, bank, frame.rotation)
+        inputs: Read = self.norm(x) if isinstance(x, Tensor) else (self.norm(x[0]), self.norm(x[1]), self.norm(x[2]))
+        bank = self.projections(inputs, bank, frame.rotation)
+        x = inputs if isinstance(inputs, Tensor) else inputs[0]
         query = self.queries(bank, frame.learned)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         gates, bias = self._gates(x, frame), self._bias(x, frame)

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from icl.models.rotary import Rotation
 from icl.models.unset import Linear
 from theory.plans.architecture import Architecture
-from theory.plans.mix import Kind, Learned, Mix
+from theory.plans.mix import KINDS, Kind, Learned, Mix
 from theory.plans.plan import Plan, built, lifetimes, runs
 
 Bank = dict[str, Tensor]
+Read = Tensor | tuple[Tensor, Tensor, Tensor]  # what a sublayer reads, or an attention for queries, keys and values
 Built = Mapping[tuple[Kind, int], tuple[int, ...]]  # the heads that the bank's entries hold, by kind and layer
 NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value"}
 
@@ -129,11 +130,11 @@ class Projections(nn.Module):
         lives = lifetimes(plan)
         self.kept = frozenset(entry(life.source.kind, life.source.layer) for life in lives if life.last > layer)
 
-    def forward(self, x: Tensor, bank: Bank, rotation: Rotation | None) -> Bank:
+    def forward(self, x: Read, bank: Bank, rotation: Rotation | None) -> Bank:
         """Return the bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
         bank = dict(bank)
         for kind, name in self.kinds:
-            out = self.get_submodule(NAMES[kind])(x)
+            out = self.get_submodule(NAMES[kind])(x if isinstance(x, Tensor) else x[KINDS.index(kind)])
             if self.normed and kind != "v":
                 out = self.get_submodule(_norm_of(kind))(out)
             bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)
