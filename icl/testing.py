@@ -137,7 +137,7 @@ def _plans(draw: st.DrawFn, max_layers: int, max_heads: int, depths: Sequence[De
     def read(kind: Kind, what: str, n: int, h: int, i: int = 0) -> Mix:
         return draw(_mixes(shape, kind, n, f"{what}_{n}_{h}_{i}"))
 
-    query, key, value = KINDS
+    query, key, value = KINDS[:3]
     return plan(
         shape,
         queries=lambda n, h: read(query, "query", n, h),

@@ -15,7 +15,7 @@ from typing import Literal
 
 from theory.errors import BadInput
 from theory.plans.mix import Learned, Source
-from theory.plans.plan import Chain, HeadPlan, Plan, Residual
+from theory.plans.plan import Chain, HeadPlan, Plan, Residual, built, learned_parameters, longest_shift
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,16 @@ class NotCovered(BadInput):
     """A plan that the two-layer toy does not cover."""
 
 
+def check_sources(plan: Plan) -> None:
+    """Raise NotCovered, saying why, if heads read what tokens of a toy, which are vectors of a prompt, do not have."""
+    if any(kind == "e" for kind, _ in built(plan)):
+        raise NotCovered("the toy's tokens are vectors: it has no tables of tokens")
+    if longest_shift(plan):
+        raise NotCovered("the toy attends over values of the tokens themselves, and not of tokens before them")
+    if any(parameter.wide for parameter in learned_parameters(plan).values()):
+        raise NotCovered("the toy's weights of values are numbers, not vectors")
+
+
 def toy_heads(plan: Plan) -> Heads:
     """Return the heads that a two-layer plan's second layer sums: one for each value and key of a head that meet.
 
@@ -75,6 +85,7 @@ def toy_heads(plan: Plan) -> Heads:
         raise NotCovered("the toy's second layer reads the first one's output alone: it has no depth rule")
     if plan.dynamic != "no":
         raise NotCovered("the toy's values do not depend on the query")
+    check_sources(plan)
     if not plan.output_projection:
         raise NotCovered("the toy's heads are as wide as its tokens and need an output projection")
     return tuple(
