@@ -1,12 +1,12 @@
 """Conversion of trained vanilla decoders to another plan, for further training (SkipV1Former, 5.1 and B.1).
 
-What both models have is taken over; tables that are read with fixed weights begin at 0.  Learned weights of a plan begin with every head reading what is its own, depth
-attention with queries of zero, depth averages at the newest output: so `resformer-learned`, `denseformer` and, where
-norms have no eps, `attnres` begin as the very function that was trained (`theory.attnres.zero_query`).  What an eps
-costs there is proportional to it while it is small beside a token's mean square over (2 L + 1)^2: a decoder of 8 layers
-and width 64, trained for 600 steps with an eps of 1e-5, changed its held-out loss of 5.03 by 3e-4 nats as `attnres`, by
-4e-5 with an eps of 1e-6, and as `attnres-block:size=4` by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any
-weights.
+What both models have is taken over; tables that are read with fixed weights begin at 0.  Learned weights of a plan
+begin with every head reading what is its own, depth attention with queries of zero, depth averages at the newest
+output: so `resformer-learned`, `denseformer` and, where norms have no eps, `attnres` begin as the very function that
+was trained (`theory.attnres.zero_query`).  What an eps costs there is proportional to it while it is small beside a
+token's mean square over (2 L + 1)^2: a decoder of 8 layers and width 64, trained for 600 steps with an eps of 1e-5,
+changed its held-out loss of 5.03 by 3e-4 nats as `attnres`, by 4e-5 with an eps of 1e-6, and as `attnres-block:size=4`
+by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any weights.
 
 Where a plan has fewer values of a layer's own than there were, H' of H, they are made of those that were:
 
@@ -130,7 +130,7 @@ def _own(plan: Plan) -> dict[str, list[float]]:
     def look(mix: Mix, kind: Kind | None, layer: int, head: int) -> None:
         for term in mix.terms:
             if isinstance(term.weight, Learned):
-                weight, own = term.weight, term.source == Source(kind, layer, head)
+                weight, own = term.weight, kind is not None and term.source == Source(kind, layer, head)
                 if own or weight.number not in found:
                     found[weight.number] = own, (own - weight.offset) / weight.slope
 

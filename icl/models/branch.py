@@ -11,7 +11,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from icl.models.frame import Bank, Frame
 from icl.models.unset import Linear
 from theory.plans.architecture import Architecture
 
@@ -25,6 +24,7 @@ class OutputScale(nn.Module):
         self.start = start
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return x, (batch, T, d_model), scaled."""
         return x * self.weight.to(x.dtype)
 
 
@@ -49,7 +49,8 @@ class Branch(nn.Module):
 
     def __init__(self, config: Architecture, *, bare: bool = False) -> None:
         super().__init__()
-        self.scale = self.residual = None
+        self.scale: OutputScale | None = None
+        self.residual: ResidualMap | None = None
         if bare:
             return
         if config.output_scale != "no":
@@ -61,17 +62,3 @@ class Branch(nn.Module):
         """Return the sublayer's output from its input and from what its function gives, (batch, T, d_model) each."""
         out = out if self.scale is None else self.scale(out)
         return out if self.residual is None else out + self.residual(x)
-
-
-class ParallelLayer(nn.ModuleDict):
-    """Attention and feed-forward of one layer as one sublayer: both read x through attention's norm.
-
-    Their sum goes through the scale and gets the map of x, which are attention's.
-    """
-
-    def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
-        """Return the sum of both outputs, (batch, T, d_model), and the bank for later layers."""
-        attention, feed_forward = self["attention"], self["feed_forward"]
-        normed = attention.norm(x)
-        out, bank = attention.of_normed(normed, bank, frame)
-        return attention.put_out(x, out + feed_forward.of_normed(normed)), bank

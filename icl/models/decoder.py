@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.attention import Attention
-from icl.models.branch import ParallelLayer
 from icl.models.copying import AssumedCopy
 from icl.models.depth import depth_rule
 from icl.models.feed_forward import FeedForward
 from icl.models.frame import Bank, Frame, norm, windowed
 from icl.models.initial import initialise
 from icl.models.latent import LatentAttention
+from icl.models.parallel_layer import ParallelLayer
 from icl.models.projections import learned_name
 from icl.models.rotary import rotation
 from icl.models.stems import stem_of

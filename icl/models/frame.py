@@ -13,7 +13,6 @@ from icl.models.rotary import Rotation
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Norm
 
-
 Bank = dict[str, Tensor]
 
 

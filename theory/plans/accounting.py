@@ -286,8 +286,8 @@ def flops(config: Architecture, plan: Plan, context: int) -> int:
 
     Counted are the products with weight matrices, attention, and reads over depth.  Not counted are norms, activations,
     rotations, gating and scaling, biases (those of scores included), looking up rows of tables, the mixing of values,
-    an image's class scores and the toy's assumed copy.  The mean over a causal sequence of T tokens is the value at (T + 1) / 2, or smaller with a window.
-    A backward pass costs twice as much again.
+    an image's class scores and the toy's assumed copy.  The mean over a causal sequence of T tokens is the value at (T
+    + 1) / 2, or smaller with a window. A backward pass costs twice as much again.
 
     Args:
         config: The architecture.

@@ -104,16 +104,20 @@ def _pairs(h: int, head: HeadPlan) -> Iterator[tuple[Source, Source]]:
     several = {pair: weights for pair, weights in meet.items() if len(weights) > 1}
     if any(isinstance(w, Learned) for weights in several.values() for pair in weights for w in pair):
         raise NotCovered(f"head {h} attends over a value and a key in several lists with learned weights")
-    left_out = {
-        pair
-        for pair, weights in several.items()
-        if abs(sum(a * b for a, b in weights)) < 1e-12  # type: ignore[operator, misc]
-    }
+    left_out = {pair for pair, weights in several.items() if abs(sum(map(_product, weights))) < 1e-12}
     pairs = [pair for pair in meet if pair not in left_out]
     # One list: the weights are products.  Several: they can be taken into W and K where no cycle binds them.
     if len(head.values) > 1 and has_cycle(pairs):
         raise NotCovered(f"head {h} attends over lists whose weights bind its W and K to each other")
     yield from pairs
+
+
+def _product(weights: tuple[float | Learned, float | Learned]) -> float:
+    """Return the product of two fixed weights."""
+    first, second = weights
+    assert not isinstance(first, Learned)
+    assert not isinstance(second, Learned)
+    return first * second
 
 
 def is_bound(plan: Plan) -> bool:

@@ -16,9 +16,9 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     to their positions, two more of each.  Of dropout its mask.  Of attention: what is projected, of the revised form of
     dynamic values what there is before the gate, and what comes out before and after heads are joined; where no fused
     kernel applies and a whole context attends at once, weights over time too.  Of the feed-forward: what its products
-    and its activation put out.  Of a depth rule that weighs: each read, and what it is put together from.  Of a gate its
-    sigmoid, of a scale what it multiplies, of a residual map what lies between its factors; rows of tables, and what is
-    shifted.  Of the head: log-probabilities.
+    and its activation put out.  Of a depth rule that weighs: each read, and what it is put together from.  Of a gate
+    its sigmoid, of a scale what it multiplies, of a residual map what lies between its factors; rows of tables, and
+    what is shifted.  Of the head: log-probabilities.
 
     fused   attention with dropout, with a latent or with dynamic values has a fused kernel, as on a GPU
     """

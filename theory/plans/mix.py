@@ -75,14 +75,14 @@ class Learned:
         """Return the weight for a value of x."""
         return self.offset + self.slope * x
 
-    def __mul__(self, factor: object) -> Learned:
+    def __mul__(self, factor: float) -> Learned:
         if not _is_number(factor):
             return NotImplemented
         return replace(self, slope=self.slope * factor, offset=self.offset * factor)
 
     __rmul__ = __mul__
 
-    def __add__(self, addend: object) -> Learned:
+    def __add__(self, addend: float) -> Learned:
         return replace(self, offset=self.offset + addend) if _is_number(addend) else NotImplemented
 
     __radd__ = __add__
@@ -90,13 +90,13 @@ class Learned:
     def __neg__(self) -> Learned:
         return self * -1.0
 
-    def __sub__(self, other: object) -> Learned:
+    def __sub__(self, other: float) -> Learned:
         return self + -other if _is_number(other) else NotImplemented
 
-    def __rsub__(self, other: object) -> Learned:
+    def __rsub__(self, other: float) -> Learned:
         return -self + other if _is_number(other) else NotImplemented
 
-    def __truediv__(self, divisor: object) -> Learned:
+    def __truediv__(self, divisor: float) -> Learned:
         return self * (1 / divisor) if _is_number(divisor) else NotImplemented
 
 

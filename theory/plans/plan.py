@@ -11,7 +11,8 @@ projections make of its input, for head h.  A plan gives each head, as sums of t
 so that ResFormer is `values = 0.5 * v(n, h) + 0.5 * v(1, h)`.  Keys and values may be lists of equal length: the head
 then attends over their concatenation along time, with one softmax.  `e(n, h)`, a row of a table for the token itself,
 may stand among values and beside them, and values may be `shifted` by tokens.  A head whose values are `NOTHING` is not
-built, and neither is a projection that nobody reads.  Under grouped queries a head is a key/value head with all of its queries.
+built, and neither is a projection that nobody reads.  Under grouped queries a head is a key/value head with all of its
+queries.
 
 The depth rule says how a sublayer's input is made from what the sublayers before it put out.
 """
@@ -287,7 +288,8 @@ def _problems_of_heads(plan: Plan) -> Iterator[str]:
                     if before.shared != weight.shared:
                         yield f"{where}: the learned weight {weight.name} is shared in one place and not in another"
                     if (before.place is None, before.wide) != (weight.place is None, weight.wide):
-                        yield f"{where}: the learned weight {weight.name} is a number in one place and several in another"
+                        what = "is one number, several, or as wide as a head, and not the same everywhere"
+                        yield f"{where}: the learned weight {weight.name} {what}"
         for term in head.beside.terms:
             if term.source.shift:
                 yield f"{where}: {term.source} cannot stand beside the attention; what is shifted is attended over"
@@ -320,9 +322,11 @@ def _problems_of_learned(weight: Learned, where: str) -> Iterator[str]:
         yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
     for name in ("shared", "wide"):
         if not isinstance(getattr(weight, name), bool):
-            yield f"{where}: `{name}` of the learned weight {weight.name} must be true or false, got {weight.shared!r}"
+            got = f"must be true or false, got {getattr(weight, name)!r}"
+            yield f"{where}: `{name}` of the learned weight {weight.name} {got}"
     if weight.place is not None and (type(weight.place) is not int or weight.place < 0 or weight.wide):
-        yield f"{where}: the place of the learned weight {weight.name} must be a whole number from 0, got {weight.place!r}"
+        got = f"must be a whole number from 0, got {weight.place!r}"
+        yield f"{where}: the place of the learned weight {weight.name} {got}"
     if not math.isfinite(weight.slope) or not weight.slope:
         yield f"{where}: the learned weight {weight.name} must count with a finite slope other than 0"
 
