@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from hypothesis import strategies as st
@@ -27,8 +28,9 @@ from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Resid
 from theory.plans.heads import Head, Heads
 from theory.plans.mix import KINDS, Kind, Learned, Mix, Source, Term, total
 from theory.plans.plan import NOTHING, Plan, Shape, plan
+from theory.plans.streams import INPUT, OUTPUT, Form, Gate, Gates, Group, Step, Streams, Sum, Weight, Wide
 
-__all__ = ["DEPTHS", "ToyCase", "check_identity", "head_tuples", "mixes", "plans", "tasks", "toy_cases"]
+__all__ = ["DEPTHS", "ToyCase", "check_identity", "head_tuples", "mixes", "plans", "streams", "tasks", "toy_cases"]
 
 
 def __dir__() -> list[str]:
@@ -116,19 +118,66 @@ def _mixes(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str) -> 
     return total(Mix((term,)) for term in terms)
 
 
-def plans(max_layers: int = 3, max_heads: int = 3, depths: Sequence[Depth] | None = None) -> st.SearchStrategy[Plan]:
+def streams(layers: int, per_layer: int = 2) -> st.SearchStrategy[Streams]:
+    """Draw streams for layers of so many sublayers: sums of any weights, gates of every form, three inputs or one."""
+    return _streams(layers, per_layer)
+
+
+@st.composite
+def _streams(draw: st.DrawFn, layers: int, per_layer: int) -> Streams:
+    copies = draw(st.integers(1, 2))
+    there = set(range(1, copies + 1))
+    steps = []
+    for i in range(layers * per_layer + 1):
+        gates = draw(st.none() | _gates(tuple(sorted(there)), f"gain_{i}"))
+        three = i % per_layer == 0 and i < layers * per_layer and draw(st.integers(0, 3)) == 0
+        reads = tuple(draw(_sums(there, f"read_{i}_{s}", gates)) for s in range(3 if three else 1))
+        written = draw(st.lists(st.integers(1, max(there) + 1), max_size=2, unique=True)) if i < layers * per_layer else []
+        sources = there | {INPUT, OUTPUT}
+        writes = tuple((stream, draw(_sums(sources, f"write_{i}_{stream}", gates))) for stream in written)
+        steps.append(Step(reads, writes, gates))
+        there |= set(written)
+    return Streams(tuple(steps), copies)
+
+
+@st.composite
+def _gates(draw: st.DrawFn, there: tuple[int, ...], name: str) -> Gates:
+    taken = tuple(draw(st.lists(st.sampled_from(there), min_size=1, max_size=2, unique=True)))
+    one_by_one, groups = draw(st.booleans()), []
+    for form in draw(st.lists(st.sampled_from(get_args(Form)), min_size=1, max_size=2)):
+        count = draw(st.sampled_from([1, 4] if form == "sinkhorn" else [1, 2]))
+        offsets = (0.5,) * (count * (len(taken) if one_by_one else 1))
+        bias, base = (draw(st.sampled_from([(), offsets])) for _ in range(2))
+        gain, scale = draw(st.sampled_from([1.0, Learned(name, 0.5)])), draw(st.sampled_from([1.0, 2.0]))
+        groups.append(Group(count, form, gain, bias, scale, base, rounds=3))
+    hidden, normed = draw(st.sampled_from([0, 3])), draw(st.booleans())
+    return Gates(taken, tuple(groups), one_by_one, normed, hidden, random=draw(st.booleans()))
+
+
+@st.composite
+def _sums(draw: st.DrawFn, there: set[int], name: str, gates: Gates | None) -> Sum:
+    own: list[Weight] = [1.0, 1.0, -0.5, Learned(name, 0.3), Wide(f"{name}_wide", 0.7)]
+    own += [Gate(place) for place in range(gates.count if gates else 0)]
+    terms = st.tuples(st.sampled_from(own), st.sampled_from(sorted(there)))
+    return tuple(draw(st.lists(terms, min_size=1, max_size=3)))
+
+
+def plans(
+    max_layers: int = 3, max_heads: int = 3, depths: Sequence[Depth] | None = None, *, of_streams: bool = False
+) -> st.SearchStrategy[Plan]:
     """Draw any plan: sums and concatenations over earlier layers, missing heads, terms beside, any depth rule.
 
     Args:
         max_layers: The largest number of layers.
         max_heads: The largest number of heads per layer.
         depths: The depth rules that are drawn from; None: `DEPTHS`, which are for widths that 2 and 5 divide.
+        of_streams: Draw `streams` for the depth rule.
     """
-    return _plans(max_layers, max_heads, DEPTHS if depths is None else depths)
+    return _plans(max_layers, max_heads, DEPTHS if depths is None else depths, of_streams)
 
 
 @st.composite
-def _plans(draw: st.DrawFn, max_layers: int, max_heads: int, depths: Sequence[Depth]) -> Plan:
+def _plans(draw: st.DrawFn, max_layers: int, max_heads: int, depths: Sequence[Depth], of_streams: bool) -> Plan:
     shape = Shape(draw(st.integers(1, max_layers)), draw(st.integers(1, max_heads)))
     lists = {n: draw(st.integers(1, 2)) for n in range(1, shape.layers + 1)}
     absent = {cell for cell in shape.cells() if cell[1] > 1 and draw(st.integers(0, 4)) == 0}
@@ -144,7 +193,7 @@ def _plans(draw: st.DrawFn, max_layers: int, max_heads: int, depths: Sequence[De
         keys=lambda n, h: tuple(read(key, "key", n, h, i) for i in range(lists[n])),
         values=lambda n, h: () if (n, h) in absent else tuple(read(value, "value", n, h, i) for i in range(lists[n])),
         beside=lambda n, h: read(value, "beside", n, h) if beside[n, h] else NOTHING,
-        depth=draw(st.sampled_from(depths)),
+        depth=draw(streams(shape.layers) if of_streams else st.sampled_from(depths)),
     )
 
 

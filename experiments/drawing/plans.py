@@ -15,6 +15,7 @@ from theory.plans.accounting import depth_reads
 from theory.plans.architecture import Architecture
 from theory.plans.mix import Learned, Mix, Term
 from theory.plans.plan import DepthAttention, DepthAverage, Plan
+from theory.plans.streams import Streams
 from theory.plans.words import MAPS, TITLES, depth_words, layer_words, shown_maps
 
 OWN = "#ffffff"
@@ -115,18 +116,12 @@ def _shade(source: int, layers: int) -> tuple[float, float, float]:
 
 
 def _depth(axis: Axes, config: Architecture, plan: Plan) -> None:
-    reads = depth_reads(config, plan)
-    per_layer = config.sublayers(plan) // config.n_layers
-    for row, sources in enumerate(reads, 1):
-        for source in sources:
-            # DenseFormer sums once a layer; what a layer has put out since then is added as it is.
-            within = row <= per_layer or ((row - 1) % per_layer and source is sources[-1])
-            new = isinstance(plan.depth, DepthAverage) and within
-            look = SUMMED if new else _look(plan, len(sources))
-            corner = (source.start - 0.5 + INSET, row - 0.5 + INSET)
-            size = (len(source) - 2 * INSET, 1 - 2 * INSET)
-            axis.add_patch(Rectangle(corner, *size, edgecolor=EDGE, linewidth=0.4, **look))
-    axis.set(xlim=(-0.6, len(reads) - 0.4), ylim=(0.4, len(reads) + 0.6))
+    reads = config.sublayers(plan) + 1
+    for row, source, look in _sources(config, plan):
+        corner = (source.start - 0.5 + INSET, row - 0.5 + INSET)
+        size = (len(source) - 2 * INSET, 1 - 2 * INSET)
+        axis.add_patch(Rectangle(corner, *size, edgecolor=EDGE, linewidth=0.4, **look))
+    axis.set(xlim=(-0.6, reads - 0.4), ylim=(0.4, reads + 0.6))
     axis.set(xlabel="output of sublayer (0: the embedding)", ylabel="read by sublayer (last: the head)")
     axis.set_title(f"depth: {depth_words(plan.depth)}", fontsize=9, loc="left")
     _whole_ticks(axis)
@@ -135,6 +130,24 @@ def _depth(axis: Axes, config: Architecture, plan: Plan) -> None:
 SUMMED: dict[str, Any] = {"facecolor": "#b8b8b8"}
 LEARNED: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": "////"}
 BY_CONTENT: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": "....."}
+
+
+def _sources(config: Architecture, plan: Plan) -> Iterator[tuple[int, range, dict[str, Any]]]:
+    """Yield every read, from 1, with each of its sources and the look of that."""
+    if isinstance(plan.depth, Streams):
+        for row, reached in enumerate(plan.depth.reach, 1):
+            yield from ((row, range(output, output + 1), COEFFICIENTS[kind]) for output, kind in reached.items())
+        return
+    per_layer = config.sublayers(plan) // config.n_layers
+    for row, sources in enumerate(depth_reads(config, plan), 1):
+        for source in sources:
+            # DenseFormer sums once a layer; what a layer has put out since then is added as it is.
+            within = row <= per_layer or ((row - 1) % per_layer and source is sources[-1])
+            new = isinstance(plan.depth, DepthAverage) and within
+            yield row, source, SUMMED if new else _look(plan, len(sources))
+
+
+COEFFICIENTS: dict[str, dict[str, Any]] = {"fixed": SUMMED, "learned": LEARNED, "gate": BY_CONTENT}
 
 
 def _look(plan: Plan, sources: int) -> dict[str, Any]:
@@ -150,6 +163,7 @@ def _legend(plan: Plan) -> list[Patch]:
     shown = [(n, h, mix) for n, h, head in heads for read in reads for mix in read(head)]
     terms = [(n, h, term) for n, h, mix in shown for term in mix.terms]
     several = isinstance(plan.depth, DepthAttention)
+    kinds = {kind for read in plan.depth.reach for kind in read.values()} if isinstance(plan.depth, Streams) else set()
     content = "a learned share" if several and plan.depth.query == "static" else "a share that depends on the contents"  # type: ignore[union-attr]
     clear = {"facecolor": "none", "edgecolor": "none"}
     dotted = {"facecolor": "none", "edgecolor": "#999999", "linestyle": ":"}
@@ -164,9 +178,10 @@ def _legend(plan: Plan) -> list[Patch]:
         ),
         (any(len(head.values) > 1 for *_, head in heads), "one above the other: both attended over", clear),
         (any(not read(head) for *_, head in heads for read in reads), "no head, or nothing", dotted),
-        (_learns(plan, terms), "a learned weight", LEARNED),
+        (_learns(plan, terms) or "learned" in kinds, "a learned weight", LEARNED),
         (several, content, _look(plan, 2)),
-        (not several, "outputs, summed", SUMMED),
+        ("gate" in kinds, "a weight of every token's own", BY_CONTENT),
+        (not several if not kinds else "fixed" in kinds, "outputs, summed", SUMMED),
     ]
     return [Patch(**{"edgecolor": EDGE, **look}, label=label) for present, label, look in entries if present]
 

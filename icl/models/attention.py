@@ -13,7 +13,7 @@ from icl.models.dynamic_values import initial, revised
 from icl.models.few_queries import blockwise
 from icl.models.frame import Bank, Frame, for_queries, norm
 from icl.models.position_bias import PositionBias
-from icl.models.projections import HeadLinear, MergeLinear, Projections, gate_entry, head_sizes, merged, spread
+from icl.models.projections import HeadLinear, MergeLinear, Projections, Read, gate_entry, head_sizes, merged, spread
 from icl.models.reading import Built, Reader, Segments
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.memory import QUERIES_AT_A_TIME
@@ -71,21 +71,23 @@ class Attention(Branch):
             for i in range(len(self.heads[0].values))
         ]
 
-    def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+    def forward(self, x: Read, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """Return the sublayer's output and the bank for later layers.
 
         Args:
-            x: (batch, T, d_model).
+            x: (batch, T, d_model), or three of them, for queries, keys and values.
             bank: Outputs of this and earlier layers' projections.
             frame: What all layers share.
         """
-        out, bank = self.of_normed(self.norm(x), bank, frame)
-        return self.put_out(x, out), bank
+        normed: Read = self.norm(x) if isinstance(x, Tensor) else (self.norm(x[0]), self.norm(x[1]), self.norm(x[2]))
+        out, bank = self.of_normed(normed, bank, frame)
+        return self.put_out(x if isinstance(x, Tensor) else x[0], out), bank
 
-    def of_normed(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+    def of_normed(self, inputs: Read, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """Return attention's output for a normed input, and the bank; arguments as those of `forward`."""
         frame = frame.of_layer(self.layer)
-        bank = self.projections(x, bank, frame)
+        bank = self.projections(inputs, bank, frame)
+        x = inputs if isinstance(inputs, Tensor) else inputs[0]
         query = self.queries(bank, frame.learned)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         gates, bias = self._gates(x, frame), self._bias(x, frame)

@@ -13,20 +13,26 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.depth_attention import AttentionDepth, TwoPhases
+from icl.models.projections import Read
+from icl.models.streams import StreamsDepth
 from icl.models.weighted_sum import weighted_sum
 from theory.plans.accounting import two_phases
 from theory.plans.architecture import Architecture
 from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan
+from theory.plans.streams import Streams
 
 State = tuple[Tensor, ...]
 
 
 class DepthRule(Protocol):
-    """A depth rule: sublayer i reads `read(i, state)`, and `write(i, state, out)` updates the rule's state."""
+    """A depth rule: sublayer i reads `read(i, state)`, and `write(i, state, out)` updates the rule's state.
+
+    An attention may read three inputs, for its queries, keys and values.
+    """
 
     def start(self, embedded: Tensor) -> Any: ...
 
-    def read(self, sublayer: int, state: Any) -> Tensor: ...
+    def read(self, sublayer: int, state: Any) -> Read: ...
 
     def write(self, sublayer: int, state: Any, out: Tensor) -> Any: ...
 
@@ -80,4 +86,6 @@ def depth_rule(config: Architecture, plan: Plan) -> DepthRule:
             return AverageDepth(config.n_layers, config.sublayers(plan) // config.n_layers)
         case DepthAttention() as rule:
             return (TwoPhases if two_phases(rule) else AttentionDepth)(rule, config, plan)
+        case Streams() as streams:
+            return StreamsDepth(streams, config)
     return ResidualDepth()

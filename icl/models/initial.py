@@ -15,6 +15,7 @@ from icl.models.branch import OutputScale
 from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, HeadTable, MergeLinear, learned_name
 from theory.plans.architecture import Architecture
+from theory.plans.depth import Start
 from theory.plans.plan import Plan, learned_parameters
 
 
@@ -35,16 +36,22 @@ def initialise(
     stream with std / sqrt(2 n_layers), as GPT-2's, unless `scale_outputs` is false, as in ResFormer's code.  Other
     biases are 0, gains 1.
     Depth attention starts at zero queries, which makes it a PreNorm network; depth averaging starts at the newest
-    output alone; learned mixing weights start where the plan says, scales of outputs where the architecture does, and
-    residual maps at 0.
+    output alone; learned mixing weights, and what a depth rule names itself, start where the plan says, scales of
+    outputs where the architecture does, and residual maps at 0.
     """
     of_outputs = std / (2 * config.n_layers) ** 0.5 if scale_outputs else std
-    starts = {f"learned.{learned_name(name)}": p.starts for name, p in learned_parameters(plan).items()}
+    starts: dict[str, Start] = {
+        f"learned.{learned_name(name)}": p.starts for name, p in learned_parameters(plan).items()
+    }
+    starts |= {f"depth.{name}": start for name, start in plan.depth.starts().items()}
     for prefix, module in decoder.named_modules():
         for short, parameter in module.named_parameters(recurse=False):
             name = f"{prefix}.{short}" if prefix else short
-            if name in starts:
-                parameter.copy_(torch.tensor(starts[name]))
+            if (start := starts.get(name)) is not None:
+                rows = torch.tensor(start, dtype=torch.float32)
+                parameter.copy_(rows.view(-1, *[1] * (parameter.ndim - 1)).expand_as(parameter))
+            elif name in starts:
+                parameter.copy_(std * numbers(seed, name, parameter.shape))
             else:
                 is_output = name.endswith(("output.weight", "down.weight"))
                 parameter.copy_(_start(module, name, parameter, seed, of_outputs if is_output else std))

@@ -16,9 +16,10 @@ from icl.models.frame import Bank, Frame, shifted
 from icl.models.rotary import Rotation
 from icl.models.unset import Embedding, Linear
 from theory.plans.architecture import Architecture, Tokens
-from theory.plans.mix import Kind
+from theory.plans.mix import KINDS, Kind
 from theory.plans.plan import Plan, built, lifetimes, shifts
 
+Read = Tensor | tuple[Tensor, Tensor, Tensor]  # what a sublayer reads, or an attention for queries, keys and values
 NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value", "e": "table"}
 
 
@@ -160,11 +161,11 @@ class Projections(nn.Module):
         self.kept = frozenset(kept)
         self.name_of_table = entry("e", layer)
 
-    def forward(self, x: Tensor, bank: Bank, frame: Frame) -> Bank:
+    def forward(self, x: Read, bank: Bank, frame: Frame) -> Bank:
         """Return the bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
         bank, rotation = dict(bank), frame.rotation
         for kind, name in self.kinds:
-            out = self.get_submodule(NAMES[kind])(x)
+            out = self.get_submodule(NAMES[kind])(x if isinstance(x, Tensor) else x[KINDS.index(kind)])
             if self.normed and kind != "v":
                 out = self.get_submodule(_norm_of(kind))(out)
             bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.decoder import Decoder
-from icl.probes.recording import in_graph, removed_after, writing
+from icl.probes.recording import check_one_input, in_graph, removed_after, writing
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,10 @@ def gradients(model: Decoder, inputs: Tensor, loss_of: Callable[[Tensor], Tensor
 
     inputs      as the model takes them
     loss_of     the model's answer -> a scalar
+
+    Raises BadInput where an attention has inputs of their own for queries, keys and values.
     """
+    check_one_input(model)
     with torch.enable_grad(), _branches(model) as (reads, outputs):
         loss = loss_of(model(inputs))
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}

@@ -94,8 +94,9 @@ def _recorded(model: Decoder) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
 
 
 def _ratios(model: Decoder, read_norms: list[Tensor], outputs: list[Tensor]) -> tuple[float, ...]:
-    sources = depth_reads(model.config, model.plan)
-    if not isinstance(model.plan.depth, DepthAttention):
+    if isinstance(model.plan.depth, DepthAttention):
+        sources = depth_reads(model.config, model.plan)
+    else:
         sources = [[range(i, i + 1) for i in range(read + 1)] for read in range(len(outputs))]
     summed = {source for each in sources for source in each}
     norms = {source: _norm(sum(outputs[i].detach() for i in source)) for source in summed}

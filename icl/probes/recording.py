@@ -20,6 +20,7 @@ from icl.brief import shapes
 from icl.models.attention import Core, weights
 from icl.models.decoder import Decoder
 from icl.models.frame import Frame, for_queries
+from theory.errors import BadInput
 from theory.plans.plan import Dynamic
 
 BLOCK = 2**22  # weights that are held at a time, unless those of one query are more
@@ -128,13 +129,22 @@ def observed(
 
 @contextmanager
 def reading(model: Decoder, see: Callable[[nn.Module, Tensor], None]) -> Iterator[None]:
-    """Call `see`, inside, with the input of every sublayer and of the last norm, (batch, T, d_model), as it comes."""
+    """Call `see`, inside, with the input of every sublayer and of the last norm, (batch, T, d_model), as it comes.
+
+    Of an attention with inputs of their own for queries, keys and values, it is the queries'.
+    """
 
     def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
-        see(module, args[0])
+        see(module, args[0] if isinstance(args[0], Tensor) else args[0][0])
 
     with removed_after([module.register_forward_pre_hook(hook) for module in (*model.sublayers, model.norm)]):
         yield
+
+
+def check_one_input(model: Decoder) -> None:
+    """Raise BadInput where an attention has inputs of their own for queries, keys and values."""
+    if model.plan.depth.reads_apart:
+        raise BadInput("queries, keys and values have inputs of their own here, and this measures sublayers with one")
 
 
 @contextmanager

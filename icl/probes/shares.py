@@ -4,6 +4,7 @@ Outputs and reads are counted as in `icl.probes.magnitude`.  Read l is h_l = sum
     residual stream     A_li = 1; of a chain only A_ll is
     DenseFormer         what its averages of streams make of unit vectors in the outputs' places
     depth attention     the weight of the source that output i is in, of every token, and of every head over depth
+    streams             what their sums make of it, of every token where weights are; of three inputs the queries'
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor
 from icl.models.decoder import Decoder
 from icl.models.depth import DepthRule
 from icl.models.depth_attention import AttentionDepth, TwoPhases, read_as
+from icl.models.streams import StreamsDepth
 from icl.models.weighted_sum import weighted_sum
 from icl.probes.recording import reading, writing
 from theory.plans.accounting import depth_reads
@@ -84,6 +86,8 @@ def coefficients(model: Decoder, outputs: Sequence[Tensor]) -> list[Tensor]:
     if isinstance(rule, AttentionDepth):
         sources = depth_reads(model.config, model.plan)
         return [_spread(rule.weights(*at).double(), sources[at[0]]) for at in _states(rule, outputs)]
+    if isinstance(rule, StreamsDepth):
+        return [row.movedim(-1, 0)[: i + 1, ..., None] for i, row in enumerate(rule.coefficients(outputs))]
     units = torch.eye(len(outputs), dtype=torch.float64, device=outputs[0].device)[:, None, None]
     return [rule.read(i, state)[0, 0, : i + 1, None, None, None] for i, state in _states(rule, units)]
 

@@ -7,11 +7,28 @@ outputs a later token attends over).  Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isqrt
 
 from theory.plans.architecture import Architecture, Norm, Patches, Tokens
+from theory.plans.depth import reads_together, two_phases
 from theory.plans.mix import KINDS, Kind
-from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan, built, learned_parameters, lifetimes
+from theory.plans.plan import Plan, built, learned_parameters, lifetimes
+
+__all__ = [
+    "CachedNumbers",
+    "Widths",
+    "cache",
+    "depth_memory",
+    "depth_reads",
+    "depth_sources",
+    "flops",
+    "live_heads",
+    "norm_parameters",
+    "parameters",
+    "projections",
+    "reads_together",
+    "total_parameters",
+    "two_phases",
+]
 
 
 @dataclass(frozen=True)
@@ -93,7 +110,7 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
         "norms": norm_parameters(config, config.head_norm)
         + norm_parameters(config, config.sublayer_norm) * (feed_forwards * (not config.parallel) + normed)
         + config.qk_norm * config.width * sum(bool(p.query) + bool(p.key) for p in shapes),
-        "depth": _depth(config, plan),
+        "depth": plan.depth.parameters(d, config.n_layers, config.sublayers(plan) // config.n_layers),
         "head": _head(config),
     }
 
@@ -159,18 +176,6 @@ def _latent(config: Architecture) -> int:
     return norm + 2 * config.latent.width * config.n_heads * config.width
 
 
-def _depth(config: Architecture, plan: Plan) -> int:
-    d, reads = config.d_model, config.sublayers(plan) + 1
-    match plan.depth:
-        case DepthAverage():
-            return sum(n + 1 for n in range(1, config.n_layers + 1))
-        case DepthAttention(query="static", heads=heads):
-            return heads * sum(depth_sources(config, plan))
-        case DepthAttention(query=query, key_norm=key_norm):
-            return reads * (d + d * key_norm + d * d * (query == "input"))
-    return 0
-
-
 def depth_reads(config: Architecture, plan: Plan) -> list[list[range]]:
     """Return the sources that each sublayer, and the final read, weighs against each other.
 
@@ -180,50 +185,23 @@ def depth_reads(config: Architecture, plan: Plan) -> list[list[range]]:
 
     Returns:
         One list of sources per sublayer, and one for the final read.
+
+    Raises:
+        BadInput: of a rule whose reads are no sums of sources, but of streams.
     """
     last = config.sublayers(plan)
-    return [_sources(plan, after, last // config.n_layers) for after in range(last + 1)]
-
-
-def _sources(plan: Plan, after: int, per_layer: int) -> list[range]:
-    match plan.depth:
-        case Chain():
-            return [range(after, after + 1)]
-        case DepthAverage():
-            summed = after - after % per_layer
-            sources = [range(1), *(range(i, i + per_layer) for i in range(1, summed, per_layer))]
-            return sources if summed == after else [*sources, range(summed + 1, after + 1)]
-        case DepthAttention(block=block, window=window):
-            sources = [range(1), *(range(i, min(i + block, after + 1)) for i in range(1, after + 1, block))]
-            return sources if window is None else [sources[0], *sources[1:][-window:]]
-    return [range(after + 1)]
+    return [plan.depth.sources(after, last // config.n_layers) for after in range(last + 1)]
 
 
 def depth_sources(config: Architecture, plan: Plan) -> tuple[int, ...]:
     """Return how many sources each sublayer, and the final read, weighs: 1 where it reads an existing stream."""
+    if plan.depth.terms is not None:
+        return plan.depth.terms
     counts = [len(sources) for sources in depth_reads(config, plan)]
-    if isinstance(plan.depth, DepthAverage):
+    if plan.depth.once_a_layer:
         per_layer = config.sublayers(plan) // config.n_layers
         counts = [1 if after % per_layer else count for after, count in enumerate(counts)]
     return tuple(counts)
-
-
-def two_phases(rule: DepthAttention) -> bool:
-    """Return whether reads can be computed in two phases (`icl.models.depth_attention`).
-
-    They can if the query that weighs the sources does not depend on the input, and the weights add up to 1 over all
-    sources from the first one on.
-    """
-    return rule.query == "learned" and rule.score == "softmax" and rule.window is None
-
-
-def reads_together(rule: DepthAttention, reads: int) -> int:
-    """Return how many reads share one first phase.
-
-    Those are the reads of a block.  The Full form takes sqrt(reads), where its traffic is least
-    (`theory.attnres.traffic`).
-    """
-    return rule.block if rule.block > 1 else isqrt(reads)
 
 
 def depth_memory(config: Architecture, plan: Plan) -> int:
@@ -231,7 +209,7 @@ def depth_memory(config: Architecture, plan: Plan) -> int:
 
     They are d for a residual stream, O(Ld) for Full attention over depth and O(Nd) for its Block form.
     """
-    return max(depth_sources(config, plan)) * config.d_model
+    return plan.depth.alive(depth_sources(config, plan)) * config.d_model
 
 
 @dataclass(frozen=True)
@@ -298,7 +276,7 @@ def flops(config: Architecture, plan: Plan, context: int) -> int:
     layers = range(1, config.n_layers + 1)
     seen = {n: min(context, config.window_of(n) or context) for n in layers}
     over_time = sum(seen[n] * _attention_flops(config, attending, n) for n in layers)
-    return 2 * _products(config, plan) + over_time + _depth_flops(config, plan)
+    return 2 * _products(config, plan) + over_time + plan.depth.flops(config.d_model, depth_sources(config, plan))
 
 
 def _products(config: Architecture, plan: Plan) -> int:
@@ -320,17 +298,6 @@ def _products(config: Architecture, plan: Plan) -> int:
             return count + patch * patch * channels * d
         case stem:
             return count + 2 * stem.width * d * stem.read_in
-
-
-def _depth_flops(config: Architecture, plan: Plan) -> int:
-    """Count a sum over sources; with attention over depth, also a product of each source with the query."""
-    reads, d = depth_sources(config, plan), config.d_model
-    match plan.depth:
-        case DepthAttention(query="static"):
-            return 2 * d * sum(reads)
-        case DepthAttention(query=query):
-            return 4 * d * sum(reads) + (2 * d * d * len(reads) if query == "input" else 0)
-    return 2 * d * sum(reads)
 
 
 def _attention_flops(config: Architecture, plan: Plan, layer: int) -> int:

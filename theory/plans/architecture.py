@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Literal
 
 from theory.errors import field_problems
-from theory.plans.depth import DepthAttention
 from theory.plans.mix import Learned, Mix
 from theory.plans.plan import ABSENT, Plan, Shape, built, learned_parameters, longest_shift
 
@@ -296,8 +295,11 @@ def misfits(architecture: Architecture, plan: Plan) -> list[str]:
 def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
     if config.score == "linear" and plan.dynamic == "initial":
         yield "dynamic values in the initial form are defined for softmax attention"
-    if isinstance(plan.depth, DepthAttention) and config.d_model % plan.depth.heads:
-        yield f"{plan.depth.heads} parts of the depth attention do not divide the width {config.d_model}"
+    yield from plan.depth.misfits(config.d_model, config.n_layers, config.sublayers(plan) // config.n_layers)
+    if plan.depth.reads_apart and (config.latent is not None or config.copy_rank is not None or plan.dynamic != "no"):
+        yield "queries, keys and values of inputs of their own go with neither a latent, an assumed copy nor dynamic values"
+    if plan.depth.reads_apart and (config.parallel or config.residual_rank):
+        yield "queries, keys and values of inputs of their own go with neither a parallel layer nor a residual map"
     tables = any(kind == "e" for kind, _ in built(plan))
     if tables and not isinstance(config.stem, Tokens):
         yield "a table has a row for every token of a vocabulary, and this model reads none"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from theory.plans.accounting import live_heads, projections, reads_together, total_parameters, two_phases
+from theory.plans.accounting import live_heads, projections, total_parameters
 from theory.plans.architecture import Architecture, Patches, Tokens
-from theory.plans.plan import DepthAttention, DepthAverage, Plan, built, shifts
+from theory.plans.plan import Plan, built, shifts
 
 QUERIES_AT_A_TIME = 256  # that attend where no fused kernel applies; what more of them keep is made again
 
@@ -42,18 +42,7 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
 
 def reads_over_depth(config: Architecture, plan: Plan) -> int:
     """Return how many vectors of the model's width a depth rule that weighs its sources keeps per token."""
-    if isinstance(plan.depth, DepthAverage):
-        return config.n_layers
-    return _weighed(plan, config.sublayers(plan) + 1)
-
-
-def _weighed(plan: Plan, reads: int) -> int:
-    """Count, for attention over depth, every read and, in two phases, the partial reads that something is added to."""
-    if not isinstance(plan.depth, DepthAttention):
-        return 0
-    together = reads_together(plan.depth, reads)
-    parts = sum(read % together > 0 for read in range(together, reads)) if two_phases(plan.depth) else 0
-    return reads + parts
+    return plan.depth.kept(config.n_layers, config.sublayers(plan) // config.n_layers)
 
 
 def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:

@@ -43,8 +43,9 @@ class Paper:
     name        as it stands in tables, such as SkipV1Former
     title       of the paper
     year        of its first version; papers are listed by it
-    reference   where to find it: an address
+    reference   where to find it: an address; empty for a room of many sources, whose variants name theirs
     colour      that its figures use, as #rrggbb
+    further     whether it is none of the papers that the project is about, which the README lists
     """
 
     name: str
@@ -52,6 +53,7 @@ class Paper:
     year: int
     reference: str
     colour: str
+    further: bool = False
 
     @property
     def ours(self) -> str:

@@ -264,7 +264,8 @@ def problems(plan: Plan) -> list[str]:
     if [len(row) for row in plan.table] != [plan.shape.heads] * plan.shape.layers:
         return [f"the table does not have {plan.shape.layers} layers of {plan.shape.heads} heads"]
     flags = field_problems(plan)
-    return [*flags, *_problems_of_heads(plan), *_problems_of_layers(plan), *depth_problems(plan.depth)]
+    depth = depth_problems(plan.depth, plan.shape.layers, 1 + bool(plan.feed_forward))
+    return [*flags, *_problems_of_heads(plan), *_problems_of_layers(plan), *depth]
 
 
 def _problems_of_heads(plan: Plan) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from theory.plans.architecture import Architecture
-from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage
+from theory.plans.depth import Depth
 from theory.plans.mix import Learned, Mix
 from theory.plans.plan import ABSENT, HeadPlan, Plan, runs
 from theory.plans.variants import vanilla
@@ -106,22 +106,7 @@ def _mark(mixes: tuple[Mix, ...], layer: int) -> str:
 
 def depth_words(depth: Depth) -> str:
     """Describe a depth rule in a few words."""
-    match depth:
-        case Chain():
-            return "no residual stream"
-        case DepthAverage():
-            return "a learned sum of all layers' outputs after every layer"
-        case DepthAttention() as rule:
-            form = "Full AttnRes" if rule.block == 1 else f"Block AttnRes, {rule.block} sublayers a block"
-            unusual = {
-                str(rule.score): rule.score != "softmax",
-                f"{rule.query} query": rule.query != "learned",
-                "no key norm": not rule.key_norm,
-                f"window {rule.window}": rule.window is not None,
-                f"{rule.heads} heads": rule.heads != 1,
-            }
-            return ", ".join([form, *(word for word, applies in unusual.items() if applies)])
-    return "a residual stream"
+    return depth.words()
 
 
 def layer_words(config: Architecture, plan: Plan) -> str:

@@ -12,17 +12,19 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any
 
 from theory.errors import BadInput
-from theory.plans.depth import Depth, Residual
+from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual
 from theory.plans.identity import canonical
 from theory.plans.mix import KINDS, Learned, Mix, Source, Term
 from theory.plans.plan import ABSENT, HeadPlan, Plan, Shape, checked
+from theory.plans.streams import Streams
 
 FLAGS = ("dynamic", "feed_forward", "output_projection")
-DEPTHS = {kind.__name__: kind for kind in get_args(Depth)}
+DEPTHS: dict[str, type[Depth]] = {
+    kind.__name__: kind for kind in (Residual, Chain, DepthAverage, DepthAttention, Streams)
+}
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "layers": plan.shape.layers,
         "heads": plan.shape.heads,
         "table": [[_head(head) for head in row] for row in plan.table],
-        "depth": {"kind": type(plan.depth).__name__, **asdict(plan.depth)},
+        "depth": {"kind": type(plan.depth).__name__, **plan.depth.to_json()},
         **{name: getattr(plan, name) for name in FLAGS},
     }
 
@@ -44,7 +46,7 @@ def from_json(content: Any) -> Plan:
         depth = dict(content.get("depth", {"kind": Residual.__name__}))
         kind = DEPTHS[depth.pop("kind")]
         flags = {name: content[name] for name in FLAGS if name in content}
-        return checked(Plan(shape, table, kind(**depth), **flags))
+        return checked(Plan(shape, table, kind.from_json(depth), **flags))
     except BadInput:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:

@@ -28,11 +28,13 @@ from __future__ import annotations
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import DepthAttention
 from theory.plans.plan import Plan
+from theory.plans.streams import Streams
 
 
 def keeps_signs(config: Architecture, plan: Plan) -> bool:
     """Return whether the theorem covers these models: then they explain nothing of prompts of its setting."""
     looks = isinstance(plan.depth, DepthAttention) and plan.depth.query != "static"
+    looks |= isinstance(plan.depth, Streams) and any(step.gates for step in plan.depth.steps)
     constants = config.bias or config.qkv_bias or config.positions in ("bias", "learned")
     return (
         isinstance(config.stem, Vectors)

@@ -1,6 +1,6 @@
 """Every attention variant as its paper writes it: the output U_n of head h of layer n, from all layers' Q, K and V.
 
-The depth variants are in reference_depths.py; those of a paper may stand with its tests, in theory/PAPER/references.py.
+The depth variants are in reference_depths.py and reference_streams.py; those of a paper may stand with its tests, in theory/PAPER/references.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tests.icl.models.reference_depths import DEPTHS
 from tests.icl.models.reference_latents import LATENTS
+from tests.icl.models.reference_streams import STREAMS
 from tests.icl.models.references import Layer, Reference
 
 REFERENCES: dict[str, Callable[..., Reference]] = {}
@@ -317,7 +318,8 @@ def dva_initial_attention(x: Layer, h: int) -> Tensor:
 
 
 REFERENCES |= {
-    name: (lambda depth: lambda **o: Reference(vanilla, depth=partial(depth, **o)))(d) for name, d in DEPTHS.items()
+    name: (lambda depth: lambda **o: Reference(vanilla, depth=partial(depth, **o)))(d)
+    for name, d in (DEPTHS | STREAMS).items()
 }
 
 for module in (Path(__file__).parents[2] / "theory").glob("*/references.py"):

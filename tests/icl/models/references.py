@@ -17,7 +17,7 @@ from torch import Tensor
 from theory.plans.architecture import Architecture, Patches, Tokens, Vectors
 
 Weights = Mapping[str, Tensor]
-Sublayer = Callable[[Tensor], Tensor]
+Sublayer = Callable[..., Tensor]  # of its input, or an attention of three, for queries, keys and values
 
 
 @dataclass(frozen=True)
@@ -182,11 +182,12 @@ class Attentions:
     def __init__(self, w: Weights, made: Architecture, reference: Reference, edit: Edit | None) -> None:
         self.w, self.made, self.reference, self.edit = w, made, reference, edit
         self.built = reads(reference, made)
-        self.inputs: dict[int, Tensor] = {}
+        self.inputs: dict[int, dict[str, Tensor]] = {}
 
-    def __call__(self, n: int, x: Tensor) -> Tensor:
+    def __call__(self, n: int, x: Tensor, *keys_and_values: Tensor) -> Tensor:
         name = f"layers.{n - 1}.attention"
-        self.inputs[n] = norm(self.w, f"{name}.norm", self.made, x)
+        normed = [norm(self.w, f"{name}.norm", self.made, y) for y in (x, *(keys_and_values or (x, x)))]
+        self.inputs[n] = dict(zip(("query", "key", "value"), normed, strict=True))
         heads = self.latent_heads(n) if self.made.latent else self.heads(n)
         joined = torch.cat([u.transpose(1, 2).flatten(2) for u in heads], -1)
         return linear(self.w, f"{name}.output", joined) if self.reference.output else joined
@@ -216,7 +217,7 @@ class Attentions:
         made, built = self.made, self.built[kind, m]
         gate = kind in ("query_gate", "key_gate")
         name = f"layers.{m - 1}.attention." + (kind if gate else f"projections.{kind}")
-        y = linear(self.w, name, self.inputs[m])
+        y = linear(self.w, name, self.inputs[m][kind.partition("_")[0]])
         group = made.group if kind in ("query", "query_gate") else 1
         y = y.unflatten(-1, (len(built), group, -1))[:, :, built.index(h)].transpose(1, 2)
         rotary = made.positions == "rope" and (kind == "key" or (kind == "query" and not made.latent))
@@ -269,7 +270,7 @@ def decode(w: Weights, made: Architecture, reference: Reference, inputs: Tensor,
     attend = Attentions(w, made, reference, edit)
 
     def layer(n: int) -> list[Sublayer]:
-        sublayers: list[Sublayer] = [lambda x: attend(n, x)]
+        sublayers: list[Sublayer] = [lambda *x: attend(n, *x)]
         if made.d_ff and reference.feed_forward:
             sublayers.append(lambda x: feed_forward(w, f"layers.{n - 1}.feed_forward", made, x))
         return sublayers

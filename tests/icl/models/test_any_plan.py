@@ -12,6 +12,7 @@ from icl.testing import check_identity, plans
 from theory.plans.architecture import Architecture, Tokens, misfits
 from theory.plans.mix import Learned
 from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual, built
+from theory.plans.streams import Gate, Streams, Wide
 
 WIDTH, VOCAB, CONTEXT = 5, 7, 6
 SIZES = Architecture(
@@ -39,6 +40,8 @@ class Naive:
 
     def __call__(self, tokens):
         outputs = [self.w["stem.embedding.weight"][tokens]]
+        if isinstance(self.plan.depth, Streams):
+            return self.through_streams(outputs[0])
         states = [outputs[0]]  # DenseFormer's X_i
         stream = outputs[0]
         step = 0
@@ -54,6 +57,70 @@ class Naive:
                 stream = sum(a[i] * x for i, x in enumerate(states))
         last = self.depth(step, outputs, stream)
         return rms(last, self.w["norm.weight"], self.config.norm_eps) @ self.w["stem.head.weight"].T
+
+    def through_streams(self, embedded):
+        """Every stream is kept, and every sum made term by term."""
+        rule, sublayers = self.plan.depth, [(n, f) for n in range(1, self.config.n_layers + 1) for f in "af"]
+        streams = {i: embedded for i in range(1, rule.copies + 1)}
+        weights = {}
+        for i, step in enumerate(rule.steps):
+            for kind, named in (("weights", rule.learned[i]), ("wide", rule.wide[i])):
+                rows = self.w.get(f"depth.{kind}.step_{i}", ())
+                weights |= {weight.name: row for weight, row in zip(named, rows, strict=True)}
+            gates = self.gates(step.gates, i, streams, weights) if step.gates else []
+
+            def total(terms, sources, gates=gates):
+                parts = []
+                for weight, stream in terms:
+                    match weight:
+                        case Gate(place):
+                            weight = gates[place][..., None]
+                        case Learned(name) | Wide(name):
+                            weight = weights[name]
+                    parts.append(weight * sources[stream])
+                return sum(parts)
+
+            reads = [total(terms, streams) for terms in step.reads]
+            if i == len(sublayers):
+                return rms(reads[0], self.w["norm.weight"], self.config.norm_eps) @ self.w["stem.head.weight"].T
+            n, kind = sublayers[i]
+            out = self.attention(n, *reads) if kind == "a" else self.feed_forward(n, *reads)
+            sources = {**streams, 0: out, -1: reads[0]}
+            streams |= {stream: total(terms, sources) for stream, terms in step.writes}
+
+    def gates(self, gates, i, streams, weights):
+        offsets, found, eps = iter(self.w.get(f"depth.offsets.step_{i}", ())), {}, self.config.norm_eps
+        passes = [[s] for s in gates.streams] if gates.one_by_one else [gates.streams]
+        inputs = [torch.cat([streams[s] for s in each], -1) for each in passes]
+        start = 0
+        for group in gates.groups:
+            starts = [[next(offsets) for _ in of] for of in (group.bias, group.base)]
+            gain, scale = (weights[w.name] if isinstance(w, Learned) else w for w in (group.gain, group.scale))
+            for p, x in enumerate(inputs):
+                x = rms(x, 1, eps) if gates.normed else x
+                if gates.hidden:
+                    x = x @ self.w[f"depth.hidden.step_{i}"].T
+                    x = x * (1 + torch.erf(x / 2**0.5)) / 2
+                products = (x @ self.w[f"depth.map.step_{i}"].T)[..., start : start + group.count]
+                here = slice(p * group.count, (p + 1) * group.count)
+                for k, value in enumerate(self.formed(group, gain * products, starts[0][here])):
+                    base = starts[1][here][k] if group.base else 0
+                    found[p * gates.outputs + start + k] = scale * value + base
+            start += group.count
+        return [found[k] for k in range(gates.count)]
+
+    @staticmethod
+    def formed(group, products, bias):
+        x = products + torch.stack(bias) if bias else products
+        if group.form == "sinkhorn":
+            n = int(group.count**0.5)
+            m = x.exp().unflatten(-1, (n, n))
+            for _ in range(group.rounds):
+                m = m / m.sum(-2, keepdim=True)
+                m = m / m.sum(-1, keepdim=True)
+            x = m.flatten(-2)
+        forms = {"tanh": torch.tanh, "relu": lambda y: y.clamp(min=0), "sigmoid": lambda y: 1 / (1 + (-y).exp())}
+        return forms.get(group.form, lambda y: y)(x).unbind(-1)
 
     def depth(self, step, outputs, stream):
         match self.plan.depth:
@@ -85,11 +152,12 @@ class Naive:
         key = rms(x, self.w["depth.gain"][step], eps) if rule.key_norm else x
         return (query * key)[..., part].sum(-1)
 
-    def attention(self, n, x):
+    def attention(self, n, *inputs):
         prefix = f"layers.{n - 1}.attention"
+        inputs = inputs if len(inputs) > 1 else inputs * 3
         if any(layer == n for _, layer in self.exist):  # else nothing reads this layer's input, and it has no norm
-            x = rms(x, self.w[f"{prefix}.norm.weight"], self.config.norm_eps)
-        for kind, name in (("q", "query"), ("k", "key"), ("v", "value")):
+            inputs = [rms(x, self.w[f"{prefix}.norm.weight"], self.config.norm_eps) for x in inputs]
+        for (kind, name), x in zip((("q", "query"), ("k", "key"), ("v", "value")), inputs, strict=True):
             for place, h in enumerate(self.exist.get((kind, n), ())):
                 for g in range(self.group if kind == "q" else 1):
                     row = (place * (self.group if kind == "q" else 1) + g) * WIDTH
@@ -158,6 +226,12 @@ def test_the_decoder_does_what_any_plan_says(plan, group, batch, length):
 @given(plans(), st.integers(1, 2), st.integers(1, 4), st.sampled_from(["softmax", "linear"]))
 def test_the_decoder_does_what_any_plan_says_with_biases_of_positions(plan, group, length, score):
     compare(plan, group, 2, length, "bias", score)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(plans(max_heads=2, of_streams=True), st.integers(1, 2), st.integers(1, 4))
+def test_the_decoder_does_what_any_streams_say(plan, group, length):
+    compare(plan, group, 2, length)
 
 
 @pytest.mark.slow

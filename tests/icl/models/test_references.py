@@ -1,6 +1,7 @@
 """The decoder under every named plan is what the variant's paper writes, function and gradients, in float64."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from tests.icl.models.reference_cases import agree, cases
 from tests.icl.models.reference_depths import no_residual
 from tests.icl.models.reference_latents import LATENTS
+from tests.icl.models.reference_streams import hyper_dynamic, hyper_static, mhc
 from tests.icl.models.reference_variants import REFERENCES, initial, revised, skips
 from tests.icl.models.references import Reference, residual
 from theory.plans.combine import combine
@@ -57,6 +59,13 @@ OPTIONS = [
     ("attnres-block", {"blocks": 3}, DEEP),
     *(("attnres-block", {"size": size}, DEEP) for size in range(1, 6)),
     *(("attnres-block", {"layers": layers}, DEEP) for layers in (1, 2, 3)),
+    *((name, {"streams": n}, {}) for name in ("hyper-connections-static", "hyper-connections") for n in (1, 2)),
+    ("mhc", {"streams": 1}, {}),
+    ("mhc", {"streams": 2, "rounds": 3, "kept": 1.0}, {}),
+    ("denseformer-sparse", {}, {"least_layers": 5}),
+    ("denseformer-sparse", {"dilation": 2, "period": 1}, DEEP),
+    ("denseformer-sparse", {"dilation": 1, "period": 2}, DEEP),
+    ("denseformer-sparse", {"dilation": 2, "period": 2}, DEEP),
 ]
 LATENT_OPTIONS = [("skipv1", {"ratio": 0.25}), ("svformer", {"anchors": (1, 3)}), ("cross_layer", {"source": 1})]
 
@@ -169,8 +178,16 @@ def off_by_one(x, h):
     return x.A(h) @ (x.v(1, (x.n + h - 2) % x.heads + 1) if x.n > 1 and h > x.heads // 2 else x.v(x.n, h))
 
 
+def unmixed(depth):
+    """Hyper-connections as some codes have them: the mixing matrix is made and not applied to the streams."""
+    return replace(REFERENCES["vanilla"](), depth=partial(depth, mixing=False))
+
+
 WRONG = {
     "skipv1": Reference(wrong_heads),
+    "hyper-connections": unmixed(hyper_dynamic),
+    "hyper-connections-static": unmixed(hyper_static),
+    "mhc": unmixed(mhc),
     "skipv1-dynamic": Reference(off_by_one),
     "resformer": REFERENCES["resformer"](own=0.5001, first=0.4999),
     "neutreno": Reference(literal_neutreno),

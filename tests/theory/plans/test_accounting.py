@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from theory.errors import BadInput
 from theory.plans.accounting import cache, depth_memory, depth_reads, parameters, total_parameters
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import BadName, model, resolve
 from theory.plans.plan import plan, v
 from theory.plans.presets import PRESETS, toy
+from theory.plans.streams import Streams
 from theory.plans.variants import VARIANTS
 
 LLAMA_350M = PRESETS["llama-350m"].architecture
@@ -111,6 +113,11 @@ def test_every_read_covers_every_output_once(name):
     """Whatever the depth rule, sources do not overlap, and without a window nothing before a sublayer is lost."""
     config = Architecture(d_model=8, n_layers=5, n_heads=2, d_ff=8, context=16, stem=Tokens(5))
     chosen = resolve(name, config.shape)
+    if isinstance(chosen.depth, Streams):
+        assert [set(read) for read in chosen.depth.reach] == [set(range(after + 1)) for after in range(11)]
+        with pytest.raises(BadInput, match="streams are read"):
+            depth_reads(config, chosen)
+        return
     for after, sources in enumerate(depth_reads(config, chosen)):
         outputs = [i for source in sources for i in source]
         assert len(set(outputs)) == len(outputs)

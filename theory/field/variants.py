@@ -1,0 +1,143 @@
+"""Designs of the field that weigh earlier outputs, as plans: lambdas, U-net skips, MUDD, DeepCrossAttention, DenseFormer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from theory.errors import at_least
+from theory.field.paper import PAPER
+from theory.plans.mix import Learned
+from theory.plans.plan import Plan, Shape, plan
+from theory.plans.streams import INPUT, OUTPUT, Gate, Gates, Group, Step, Streams, Sum, Wide
+from theory.plans.variants import variant
+
+NEXT: Sum = ((1.0, INPUT), (1.0, OUTPUT))  # x + f(x), for x what a sublayer read
+FIRST: Sum = ((1.0, 1),)
+
+
+@variant(
+    PAPER,
+    "nanochat, github.com/karpathy/nanochat, resid_lambdas and x0_lambdas",
+    "before every layer the stream is scaled, and the embedding added, by learned numbers",
+)
+def residual_lambdas(shape: Shape, kept: float = 1.0, embedding: float = 0.1) -> Plan:
+    """Make x <- lambda_n x + mu_n x_0 before layer n; the embedding is not normed here, as it is there."""
+
+    def layer(n: int) -> Iterable[Step]:
+        read = ((Learned(f"kept_{n}", kept), 1), (Learned(f"embedding_{n}", embedding), 2))
+        yield Step((read,), ((1, NEXT),))
+        yield Step((FIRST,), ((1, NEXT),))
+
+    return _layers(shape, layer, Step((FIRST,)), copies=2)
+
+
+@variant(
+    PAPER,
+    "modded-nanogpt, github.com/KellerJordan/modded-nanogpt, skip_weights",
+    "layers of the second half add the output of their mirror image in the first, times a learned number",
+)
+def unet_skips(shape: Shape, start: float = 1.0) -> Plan:
+    """Make x <- x + w_n y_m before layer n, y_m what layer m = L + 1 - n left; a middle layer has no mirror image."""
+
+    def layer(n: int) -> Iterable[Step]:
+        mirror = shape.layers + 1 - n
+        skip: Sum = ((Learned(f"skip_{n}", start), mirror + 1),) if mirror < n else ()
+        yield Step(((*FIRST, *skip),), ((1, NEXT),))
+        yield Step((FIRST,), ((1, NEXT), (n + 1, NEXT)))
+
+    return _layers(shape, layer, Step((FIRST,)))
+
+
+@variant(
+    PAPER,
+    "MUDDFormer, arXiv 2502.12170",
+    "queries, keys, values and the stream of a layer are four sums of all layers' results, weighed by every token",
+)
+def mudd(shape: Shape) -> Plan:
+    """Make the weights A(x) = W_2 GELU(W_1 norm(x)) + a of the newest result x, as many hidden numbers as weights.
+
+    X_0 is the embedding, X_n = x + f(x) the result of layer n, where x is the residual sum plus the attention of the
+    other three.  The head reads one more sum, whose weights have four times as many hidden numbers, as in the code.
+    The three inputs share one norm: gains of their own would go into the projections.
+    """
+    stream = shape.layers + 2  # the residual within a layer; stream n + 1 is X_n
+
+    def gates(sources: int, ways: int) -> Gates:
+        newest = ((0.0,) * (sources - 1) + (1.0,)) * ways
+        return Gates((sources,), (Group(ways * sources, base=newest),), hidden=4 * sources)
+
+    def way(number: int, sources: int) -> Sum:
+        return tuple((Gate(number * sources + j), j + 1) for j in range(sources))
+
+    def layer(n: int) -> Iterable[Step]:
+        if n == 1:
+            yield Step((FIRST,), ((stream, NEXT),))
+        else:
+            reads = way(0, n), way(1, n), way(2, n)
+            yield Step(reads, ((stream, (*way(3, n), (1.0, OUTPUT))),), gates(n, 4))
+        yield Step((((1.0, stream),),), ((n + 1, NEXT),))
+
+    last = shape.layers + 1
+    return _layers(shape, layer, Step((way(0, last),), gates=gates(last, 1)))
+
+
+@variant(
+    PAPER,
+    "DeepCrossAttention, arXiv 2502.06785, GRN-v3",
+    "queries, keys and values are three sums of all layers' outputs, weighed by coordinate and by every token",
+)
+def deepcrossattention(shape: Shape) -> Plan:
+    """Make each sum sum_j (b_j + relu(<w, x_j>)) x_j: vectors b_j, which start at one, one vector w.
+
+    x_0 is the embedding, x_n what attention and feed-forward of layer n put out together; the feed-forward reads the
+    attention's output plus the queries' sum.  The vectors w start at random: at zero a rectifier has no slope.
+    """
+    inner, attended = shape.layers + 2, shape.layers + 3  # within a layer; stream n + 1 is x_n
+
+    def reads(name: str, sources: int, sums: int) -> tuple[tuple[Sum, ...], Gates]:
+        def read(s: int) -> Sum:
+            return tuple(term for j in range(sources) for term in ((Wide(f"{name}_{s}_{j}", 1.0), j + 1), (Gate(sums * j + s), j + 1)))
+
+        gates = Gates(tuple(range(1, sources + 1)), (Group(sums, "relu"),), one_by_one=True, normed=False, random=True)
+        return tuple(map(read, range(sums))), gates
+
+    def layer(n: int) -> Iterable[Step]:
+        inputs, gates = reads(f"layer_{n}", n, 3)
+        yield Step(inputs, ((inner, NEXT), (attended, ((1.0, OUTPUT),))), gates)
+        yield Step((((1.0, inner),),), ((n + 1, ((1.0, attended), (1.0, OUTPUT))),))
+
+    last, gates = reads("head", shape.layers + 1, 1)
+    return _layers(shape, layer, Step(last, gates=gates))
+
+
+@variant(
+    PAPER,
+    "DenseFormer, arXiv 2402.02622, 4x5",
+    "after every fifth layer the stream is a learned sum of every fourth layer's result",
+)
+def denseformer_sparse(shape: Shape, dilation: int = 4, period: int = 5) -> Plan:
+    """Make Y_n = sum a_{n,i} X_i over i = n, n - dilation, ... for n a multiple of the period, X_0 the embedding.
+
+    At dilation and period 1 this is `denseformer`.
+    """
+    at_least("dilation", dilation, 1)
+    at_least("period", period, 1)
+    stream = shape.layers + 2  # Y_n; stream n + 1 is X_n
+
+    def layer(n: int) -> Iterable[Step]:
+        before = ((1.0, stream if n > 1 else 1),)
+        yield Step((before,), ((stream, NEXT),))
+        summed: Sum = NEXT
+        if n % period == 0:
+            own = Learned(f"weight_{n}_{n}", 1.0)
+            earlier = tuple((Learned(f"weight_{n}_{i}", 0.0), i + 1) for i in range(n % dilation, n, dilation))
+            summed = (*earlier, (own, INPUT), (own, OUTPUT))
+        yield Step((((1.0, stream),),), ((stream, summed), (n + 1, NEXT)))
+
+    return _layers(shape, layer, Step((((1.0, stream),),)))
+
+
+def _layers(shape: Shape, layer: Callable[[int], Iterable[Step]], last: Step, copies: int = 1) -> Plan:
+    """Return the plan whose layers, from 1, have these steps, and whose head has the last."""
+    steps = [step for n in range(1, shape.layers + 1) for step in layer(n)]
+    return plan(shape, depth=Streams((*steps, last), copies))
