@@ -44,6 +44,15 @@ class Layer:
     def v(self, m: int, h: int) -> Tensor:
         return self.project("value", m, h)
 
+    def e(self, m: int, h: int) -> Tensor:
+        """The rows of layer m's table for the tokens."""
+        return self.project("table", m, h)
+
+    def weight(self, name: str, place: int) -> Tensor:
+        """One of the numbers, from 0, of a learned parameter; in a rehearsal there is only one."""
+        numbers = self.learned(name).reshape(-1)
+        return numbers[place] if len(numbers) > 1 else numbers[0]
+
     def A(self, h: int) -> Tensor:
         """The vanilla attention matrix of this layer: ResFormer, Eqn. 1."""
         return self.score(self.q(self.n, h), self.k(self.n, h))
@@ -179,8 +188,10 @@ Edit = Callable[[str, int, int, Tensor], Tensor]
 class Attentions:
     """The attention sublayers of all layers.  `edit(kind, m, n, y)` may change what layer n sees of layer m."""
 
-    def __init__(self, w: Weights, made: Architecture, reference: Reference, edit: Edit | None) -> None:
-        self.w, self.made, self.reference, self.edit = w, made, reference, edit
+    def __init__(
+        self, w: Weights, made: Architecture, reference: Reference, edit: Edit | None, tokens: Tensor
+    ) -> None:
+        self.w, self.made, self.reference, self.edit, self.tokens = w, made, reference, edit, tokens
         self.built = reads(reference, made)
         self.inputs: dict[int, dict[str, Tensor]] = {}
 
@@ -217,7 +228,10 @@ class Attentions:
         made, built = self.made, self.built[kind, m]
         gate = kind in ("query_gate", "key_gate")
         name = f"layers.{m - 1}.attention." + (kind if gate else f"projections.{kind}")
-        y = linear(self.w, name, self.inputs[m][kind.partition("_")[0]])
+        if kind == "table":
+            y = self.w[f"{name}.weight"][self.tokens]
+        else:
+            y = linear(self.w, name, self.inputs[m][kind.partition("_")[0]])
         group = made.group if kind in ("query", "query_gate") else 1
         y = y.unflatten(-1, (len(built), group, -1))[:, :, built.index(h)].transpose(1, 2)
         rotary = made.positions == "rope" and (kind == "key" or (kind == "query" and not made.latent))
@@ -267,7 +281,7 @@ def read_out(w: Weights, made: Architecture, x: Tensor) -> Tensor:
 
 
 def decode(w: Weights, made: Architecture, reference: Reference, inputs: Tensor, edit: Edit | None = None) -> Tensor:
-    attend = Attentions(w, made, reference, edit)
+    attend = Attentions(w, made, reference, edit, inputs)
 
     def layer(n: int) -> list[Sublayer]:
         sublayers: list[Sublayer] = [lambda *x: attend(n, *x)]
