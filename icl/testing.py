@@ -132,7 +132,9 @@ def _streams(draw: st.DrawFn, layers: int, per_layer: int) -> Streams:
         gates = draw(st.none() | _gates(tuple(sorted(there)), f"gain_{i}"))
         three = i % per_layer == 0 and i < layers * per_layer and draw(st.integers(0, 3)) == 0
         reads = tuple(draw(_sums(there, f"read_{i}_{s}", gates)) for s in range(3 if three else 1))
-        written = draw(st.lists(st.integers(1, max(there) + 1), max_size=2, unique=True)) if i < layers * per_layer else []
+        written = (
+            draw(st.lists(st.integers(1, max(there) + 1), max_size=2, unique=True)) if i < layers * per_layer else []
+        )
         sources = there | {INPUT, OUTPUT}
         writes = tuple((stream, draw(_sums(sources, f"write_{i}_{stream}", gates))) for stream in written)
         steps.append(Step(reads, writes, gates))

@@ -96,7 +96,11 @@ def deepcrossattention(shape: Shape) -> Plan:
 
     def reads(name: str, sources: int, sums: int) -> tuple[tuple[Sum, ...], Gates]:
         def read(s: int) -> Sum:
-            return tuple(term for j in range(sources) for term in ((Wide(f"{name}_{s}_{j}", 1.0), j + 1), (Gate(sums * j + s), j + 1)))
+            return tuple(
+                term
+                for j in range(sources)
+                for term in ((Wide(f"{name}_{s}_{j}", 1.0), j + 1), (Gate(sums * j + s), j + 1))
+            )
 
         gates = Gates(tuple(range(1, sources + 1)), (Group(sums, "relu"),), one_by_one=True, normed=False, random=True)
         return tuple(map(read, range(sums))), gates

@@ -30,7 +30,9 @@ def hyper_connections_static(shape: Shape, streams: int = 4) -> Plan:
     return plan(shape, depth=_summed([step(k) for k in range(2 * shape.layers)], streams))
 
 
-@variant(PAPER, "section 2, dynamic", "every sublayer reads, mixes and writes n streams with weights of every token's own")
+@variant(
+    PAPER, "section 2, dynamic", "every sublayer reads, mixes and writes n streams with weights of every token's own"
+)
 def hyper_connections(shape: Shape, streams: int = 4) -> Plan:
     """Give each weight a learned part, and s tanh(<w, norm(H_i)>) of the stream H_i that it multiplies or writes to.
 
@@ -41,12 +43,15 @@ def hyper_connections(shape: Shape, streams: int = 4) -> Plan:
 
     def step(k: int) -> Step:
         keeps = [(float(i == k % streams), *(float(i == j) for j in every)) for i in every]
-        mixing = Group(streams + 1, "tanh", scale=Learned(f"mixing_{k}", FACTOR), base=tuple(x for row in keeps for x in row))
+        mixing = Group(
+            streams + 1, "tanh", scale=Learned(f"mixing_{k}", FACTOR), base=tuple(x for row in keeps for x in row)
+        )
         writing = Group(1, "tanh", scale=Learned(f"writing_{k}", FACTOR), base=(1.0,) * streams)
         gates = Gates(tuple(i + 1 for i in every), (mixing, writing), one_by_one=True)
         read = tuple((Gate(one * i), i + 1) for i in every)
         writes = tuple(
-            (j + 1, (*((Gate(one * i + 1 + j), i + 1) for i in every), (Gate(one * j + streams + 1), OUTPUT))) for j in every
+            (j + 1, (*((Gate(one * i + 1 + j), i + 1) for i in every), (Gate(one * j + streams + 1), OUTPUT)))
+            for j in every
         )
         return Step((read,), writes, gates)
 

@@ -190,7 +190,7 @@ class Streams(Depth):
         return ", ".join(parts)
 
     def problems(self, layers: int, per_layer: int) -> Iterator[str]:
-        problems = ([*_ill_typed(self)] or [*_problems(self, layers, per_layer)])
+        problems = [*_ill_typed(self)] or [*_problems(self, layers, per_layer)]
         return (f"streams: {problem}" for problem in problems)
 
     def misfits(self, d: int, layers: int, per_layer: int) -> Iterator[str]:
@@ -247,7 +247,9 @@ class Streams(Depth):
         """Count the sums that are more than a stream as it is, and the maps to gates."""
         count = 0
         for step in self.steps:
-            count += sum(2 * d * len({s for _, s in of_streams}) for of_streams in set(step.sums) if not _bare(of_streams))
+            count += sum(
+                2 * d * len({s for _, s in of_streams}) for of_streams in set(step.sums) if not _bare(of_streams)
+            )
             if gates := step.gates:
                 inner = gates.hidden or gates.inputs * d
                 count += 2 * gates.passes * (gates.outputs * inner + gates.hidden * gates.inputs * d)
@@ -444,7 +446,13 @@ def _read_step(content: Mapping[str, Any]) -> Step:
 
 def _read_gates(content: Mapping[str, Any]) -> Gates:
     groups = [
-        Group(**{**group, **{name: _read_number(group[name]) for name in ("gain", "scale")}, **_tuples(group, "bias base")})
+        Group(
+            **{
+                **group,
+                **{name: _read_number(group[name]) for name in ("gain", "scale")},
+                **_tuples(group, "bias base"),
+            }
+        )
         for group in content["groups"]
     ]
     return Gates(**{**content, "groups": tuple(groups), **_tuples(content, "streams")})
