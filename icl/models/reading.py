@@ -118,7 +118,7 @@ class _Dense:
         self.names = list(sizes)
         starts = dict(zip(sizes, [sum(list(sizes.values())[:i]) for i in range(len(sizes))], strict=True))
         self.shape = sum(count for count, _ in runs), sum(sizes.values())
-        self.fixed = torch.zeros(self.shape, dtype=torch.float64, device="cpu")
+        fixed = [[0.0] * self.shape[1] for _ in range(self.shape[0])]
         chosen: dict[str, list[tuple[int, int, float]]] = {}  # by parameter: number, place in the matrix, slope
         row = 0
         for count, terms in runs:
@@ -128,10 +128,11 @@ class _Dense:
                     if isinstance(weight, Weight):
                         place = (row + i) * self.shape[1] + column
                         chosen.setdefault(weight.name, []).append((weight.place or 0, place, weight.slope))
-                        self.fixed[row + i, column] += weight.offset
+                        fixed[row + i][column] += weight.offset
                     else:
-                        self.fixed[row + i, column] += weight
+                        fixed[row + i][column] += weight
             row += count
+        self.fixed = torch.tensor(fixed, dtype=torch.float64, device="cpu")
         self.chosen = {name: tuple(map(_column, zip(*terms, strict=True))) for name, terms in chosen.items()}
 
     def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:

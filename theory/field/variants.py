@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from theory.errors import at_least
 from theory.field.paper import PAPER
-from theory.plans.mix import Learned, Mix, e, k, learned_weights, shifted, total, v
+from theory.plans.mix import Learned, Mix, e, k, learned_weights, shifted, v
 from theory.plans.plan import Plan, Rule, Shape, plan
 from theory.plans.streams import INPUT, OUTPUT, Gate, Gates, Group, Step, Streams, Sum, Wide
 from theory.plans.variants import variant
@@ -210,14 +211,23 @@ def lime(shape: Shape) -> Plan:
     The authors' code draws the other weights; here they begin at 0, since a plan's numbers are fixed.
     """
 
+    heads = range(1, shape.heads + 1)
+
+    @cache
+    def routes(n: int) -> tuple[tuple[tuple[int, int], ...], tuple[Learned, ...]]:
+        """Return the sources of layer n's heads, and the weights of all heads, one head after another."""
+        sources = tuple((m, g) for m in range(1, n + 1) for g in heads)
+        starts = [float(source == (n, head)) for head in heads for source in sources]
+        return sources, learned_weights(f"route_{n}", starts)
+
     def routed(own: Rule) -> Rule:
         def mixed(n: int, h: int) -> Mix:
             if n == 1:
                 return own(n, h)
-            sources = [(m, g) for m in range(1, n + 1) for g in range(1, shape.heads + 1)]
-            starts = [float(source == (n, head)) for head in range(1, shape.heads + 1) for source in sources]
-            weights = learned_weights(f"route_{n}", starts)[(h - 1) * len(sources) :]
-            return total(weight * own(*source) for weight, source in zip(weights, sources, strict=False))
+            sources, weights = routes(n)
+            of_head = weights[(h - 1) * len(sources) : h * len(sources)]
+            terms = (weight * own(*source) for weight, source in zip(of_head, sources, strict=True))
+            return Mix(tuple(term for mix in terms for term in mix.terms))
 
         return mixed
 

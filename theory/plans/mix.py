@@ -150,9 +150,12 @@ class Mix:
         """Multiply all weights; raise TypeError for the product of two learned ones."""
         scaled = []
         for term in self.terms:
-            if isinstance(factor, Learned) and isinstance(term.weight, Learned):
-                raise TypeError(f"a learned weight multiplies fixed weights, not {self}")
-            weight = factor * term.weight if isinstance(factor, Learned) else term.weight * factor
+            if isinstance(term.weight, Learned):
+                if isinstance(factor, Learned):
+                    raise TypeError(f"a learned weight multiplies fixed weights, not {self}")
+                weight: float | Learned = term.weight * factor
+            else:
+                weight = factor * term.weight
             if factor != 0:
                 scaled.append(Term(weight, term.source))
         return Mix(tuple(scaled))

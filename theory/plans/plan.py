@@ -173,6 +173,19 @@ class Plan:
         return found
 
     @cached_property
+    def _learned_parameters(self) -> Mapping[str, LearnedParameter]:
+        found: dict[str, dict[int, float]] = {}
+        wide: dict[str, bool] = {}
+        for weight in _learned(self):
+            found.setdefault(weight.name, {})[-1 if weight.place is None else weight.place] = weight.start
+            wide[weight.name] = weight.wide
+        parameters = {}
+        for name, starts in found.items():
+            places = tuple(sorted(place for place in starts if place >= 0))
+            parameters[name] = LearnedParameter(places, tuple(starts[place] for place in places or (-1,)), wide[name])
+        return parameters
+
+    @cached_property
     def _built(self) -> Mapping[tuple[Kind, int], tuple[int, ...]]:
         heads: dict[tuple[Kind, int], list[int]] = {}
         for life in self._lifetimes:
@@ -408,18 +421,9 @@ class LearnedParameter:
         return width if self.wide else len(self.starts)
 
 
-def learned_parameters(plan: Plan) -> dict[str, LearnedParameter]:
+def learned_parameters(plan: Plan) -> Mapping[str, LearnedParameter]:
     """Return the parameters of the plan's learned weights by name, in order of first use."""
-    found: dict[str, dict[int, float]] = {}
-    wide: dict[str, bool] = {}
-    for weight in _learned(plan):
-        found.setdefault(weight.name, {})[-1 if weight.place is None else weight.place] = weight.start
-        wide[weight.name] = weight.wide
-    parameters = {}
-    for name, starts in found.items():
-        places = tuple(sorted(place for place in starts if place >= 0))
-        parameters[name] = LearnedParameter(places, tuple(starts[place] for place in places or (-1,)), wide[name])
-    return parameters
+    return plan._learned_parameters
 
 
 def _learned(plan: Plan) -> Iterator[Learned]:
