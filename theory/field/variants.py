@@ -156,7 +156,7 @@ def _layers(shape: Shape, layer: Callable[[int], Iterable[Step]], last: Step, co
     "modded-nanogpt, github.com/KellerJordan/modded-nanogpt, value_embeds",
     "values of the first and last layers get rows of tables added, one per token; every layer learns the weights",
 )
-def value_embeddings(shape: Shape, tables: int = 3, own: float = 0.5, row: float = 0.5) -> Plan:
+def value_embeddings(shape: Shape, tables: int = 3, start: float = 0.5) -> Plan:
     """Make v <- a_n v + b_n e_t, where the first `tables` layers share their tables with the last ones, in order.
 
     Layers between have a_n alone.  A model of fewer than twice as many layers has half as many tables as layers.
@@ -166,8 +166,8 @@ def value_embeddings(shape: Shape, tables: int = 3, own: float = 0.5, row: float
 
     def values(n: int, h: int) -> Mix:
         table = n if n <= count else n - (shape.layers - count)
-        scaled = Learned(f"own_{n}", own) * v(n, h)
-        return scaled + Learned(f"row_{n}", row) * e(table, h) if table > 0 else scaled
+        scaled = Learned(f"own_{n}", start) * v(n, h)
+        return scaled + Learned(f"row_{n}", start) * e(table, h) if table > 0 else scaled
 
     return plan(shape, values=values)
 

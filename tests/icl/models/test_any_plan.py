@@ -157,7 +157,9 @@ class Naive:
     def attention(self, n, *inputs):
         prefix = f"layers.{n - 1}.attention"
         inputs = inputs if len(inputs) > 1 else inputs * 3
-        if any(layer == n and kind != "e" for kind, layer in self.exist):  # else nothing reads this layer's input, and it has no norm
+        if any(
+            layer == n and kind != "e" for kind, layer in self.exist
+        ):  # else nothing reads this layer's input, and it has no norm
             inputs = [rms(x, self.w[f"{prefix}.norm.weight"], self.config.norm_eps) for x in inputs]
         for (kind, name), x in zip((("q", "query"), ("k", "key"), ("v", "value")), inputs, strict=True):
             for place, h in enumerate(self.exist.get((kind, n), ())):

@@ -42,7 +42,8 @@ def test_named_variants_decode_from_as_many_bytes_as_accounted_for(config, chose
     model, inputs = decoder(config, chosen), some_input(config, 2, 7, torch.float64)
     found, cache = in_chunks(model, inputs, (3, 1, 2, 1), 7)
     check_identity(found, model(inputs), terms=100)
-    assert cache.bytes == 8 * 2 * min(7, 2 * config.window or 7) * cached_numbers(config, chosen).total
+    room = min(7, 2 * config.window + longest_shift(chosen) if config.window else 7)
+    assert cache.bytes == 2 * room * cached_numbers(config, chosen).bytes(8)
 
 
 @pytest.mark.parametrize("name", ["vanilla", "skipv1"])
