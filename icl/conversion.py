@@ -1,12 +1,12 @@
 """Conversion of trained vanilla decoders to another plan, for further training (SkipV1Former, 5.1 and B.1).
 
-What both models have is taken over.  Learned weights of a plan begin with every head reading what is its own, depth
-attention with queries of zero, depth averages at the newest output: so `resformer-learned`, `denseformer` and, where
-norms have no eps, `attnres` begin as the very function that was trained (`theory.attnres.zero_query`).  What an eps
-costs there is proportional to it while it is small beside a token's mean square over (2 L + 1)^2: a decoder of 8 layers
-and width 64, trained for 600 steps with an eps of 1e-5, changed its held-out loss of 5.03 by 3e-4 nats as `attnres`, by
-4e-5 with an eps of 1e-6, and as `attnres-block:size=4` by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any
-weights.
+What both models have is taken over; tables that are read with fixed weights begin at 0.  Learned weights of a plan
+begin with every head reading what is its own, depth attention with queries of zero, depth averages at the newest
+output: so `resformer-learned`, `denseformer` and, where norms have no eps, `attnres` begin as the very function that
+was trained (`theory.attnres.zero_query`).  What an eps costs there is proportional to it while it is small beside a
+token's mean square over (2 L + 1)^2: a decoder of 8 layers and width 64, trained for 600 steps with an eps of 1e-5,
+changed its held-out loss of 5.03 by 3e-4 nats as `attnres`, by 4e-5 with an eps of 1e-6, and as `attnres-block:size=4`
+by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any weights.
 
 Where a plan has fewer values of a layer's own than there were, H' of H, they are made of those that were:
 
@@ -58,9 +58,9 @@ from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, MergeLinear, learned_name
 from theory.errors import BadInput
 from theory.plans.architecture import misfits
-from theory.plans.mix import Learned, Mix
+from theory.plans.mix import Kind, Learned, Mix, Source
 from theory.plans.names import fitting, resolve
-from theory.plans.plan import Plan
+from theory.plans.plan import Plan, learned_parameters
 from theory.plans.suggestions import unknown
 
 WAYS = ("first", "mean", "apart", "top-v", "mean-vo", "top-vo", "svd", "whole")
@@ -82,8 +82,9 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
         raise BadInput(misfit)
     found = Decoder(model.config, plan).to(next(model.parameters()))
     _take_over(model, found)
+    _empty_tables(found)
     for name, value in _own(plan).items():
-        found.learned[learned_name(name)].fill_(value)
+        found.learned[learned_name(name)].copy_(torch.tensor(value))
     for old, new in zip(_attentions(model), _attentions(found), strict=True):
         _values(old, new, how)
     return found.eval()
@@ -91,7 +92,7 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
 
 def _attentions(model: Decoder) -> list[Attention | LatentAttention]:
     """Return the attention sublayers of all layers, whether or not feed-forwards lie between them."""
-    return [x for x in model.sublayers if isinstance(x, Attention | LatentAttention)]
+    return [x for x in model.attentions if isinstance(x, Attention | LatentAttention)]
 
 
 def _take_over(model: Decoder, found: Decoder) -> None:
@@ -105,18 +106,33 @@ def _take_over(model: Decoder, found: Decoder) -> None:
         parameter.copy_(module.cut(whole) if isinstance(module, HeadLinear | MergeLinear | PositionBias) else whole)
 
 
-def _own(plan: Plan) -> dict[str, float]:
-    """Return learned weights with which heads read their own sources as much as they can: 1 for these, 0 for others.
+def _empty_tables(model: Decoder) -> None:
+    """Set the rows of tables that are read with fixed weights to 0, so that they change nothing at first.
 
-    A weight that stands in several places is 1 where it is somewhere of a head's own.
+    Where a learned weight is 0 at first, the rows keep their starting values, else neither would get a gradient.
     """
-    found: dict[str, float] = {}
+    heads = [model.plan.head(*cell) for cell in model.plan.shape.cells()]
+    terms = [term for head in heads for mix in (*head.values, head.beside) for term in mix.terms]
+    fixed = {t.source.layer for t in terms if t.source.kind == "e" and not isinstance(t.weight, Learned)}
+    for attention in _attentions(model):
+        table = attention.projections.table
+        if table is not None and attention.layer in fixed:
+            table.weight.zero_()
 
-    def look(mix: Mix, kind: str, layer: int, head: int) -> None:
+
+def _own(plan: Plan) -> dict[str, list[float]]:
+    """Return learned numbers with which heads read their own sources as much as they can: 1 for these, 0 for others.
+
+    A number that stands in several places makes a weight of 1 where it is somewhere of a head's own.
+    """
+    found: dict[str, tuple[bool, float]] = {}  # by number: whether it weighs a head's own, and its value
+
+    def look(mix: Mix, kind: Kind | None, layer: int, head: int) -> None:
         for term in mix.terms:
             if isinstance(term.weight, Learned):
-                own = (term.source.kind, term.source.layer, term.source.head) == (kind, layer, head)
-                found[term.weight.name] = max(found.get(term.weight.name, 0.0), float(own))
+                weight, own = term.weight, kind is not None and term.source == Source(kind, layer, head)
+                if own or weight.number not in found:
+                    found[weight.number] = own, (own - weight.offset) / weight.slope
 
     for n, h in plan.shape.cells():
         head = plan.head(n, h)
@@ -124,8 +140,11 @@ def _own(plan: Plan) -> dict[str, float]:
         for keys, values in zip(head.keys, head.values, strict=True):
             look(keys, "k", n, h)
             look(values, "v", n, h)
-        look(head.beside, "", n, h)
-    return found
+        look(head.beside, None, n, h)
+    return {
+        name: [found[number][1] for number in ([f"{name}[{i}]" for i in parameter.places] or [name])]
+        for name, parameter in learned_parameters(plan).items()
+    }
 
 
 def _values(old: Attention | LatentAttention, new: Attention | LatentAttention, how: str) -> None:

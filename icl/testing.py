@@ -164,8 +164,26 @@ def _sums(draw: st.DrawFn, there: set[int], name: str, gates: Gates | None) -> S
     return tuple(draw(st.lists(terms, min_size=1, max_size=3)))
 
 
+@st.composite
+def _mixes_of_tokens(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str, *, shifts: bool) -> Mix:
+    """Draw a sum as `mixes` does, of tables' rows and shifted values too, with weights of every kind."""
+    kinds: list[Kind] = ["v", "e"] if kind == "v" else [kind]
+    shift = st.sampled_from([0, 0, 1, 2] if shifts else [0])
+    source = st.builds(Source, st.sampled_from(kinds), st.integers(1, layer), st.integers(1, shape.heads), shift)
+    x = Learned(f"{name}_tied", 0.3)
+    own = [1.0, -2.0, x, 1 - x, Learned(f"{name}_wide", 0.5, wide=True)]
+    own += [Learned(f"{name}_placed", 0.2, place=place) for place in (0, 3)]
+    drawn = draw(st.lists(st.tuples(st.sampled_from(own), source), min_size=1, max_size=3, unique_by=lambda t: t[1]))
+    return Mix(tuple(Term(weight, source) for weight, source in drawn))
+
+
 def plans(
-    max_layers: int = 3, max_heads: int = 3, depths: Sequence[Depth] | None = None, *, of_streams: bool = False
+    max_layers: int = 3,
+    max_heads: int = 3,
+    depths: Sequence[Depth] | None = None,
+    *,
+    of_streams: bool = False,
+    of_tokens: bool = False,
 ) -> st.SearchStrategy[Plan]:
     """Draw any plan: sums and concatenations over earlier layers, missing heads, terms beside, any depth rule.
 
@@ -174,21 +192,27 @@ def plans(
         max_heads: The largest number of heads per layer.
         depths: The depth rules that are drawn from; None: `DEPTHS`, which are for widths that 2 and 5 divide.
         of_streams: Draw `streams` for the depth rule.
+        of_tokens: Draw tables and shifted values too, and every kind of learned weight.
     """
-    return _plans(max_layers, max_heads, DEPTHS if depths is None else depths, of_streams)
+    return _plans(max_layers, max_heads, DEPTHS if depths is None else depths, of_streams, of_tokens=of_tokens)
 
 
 @st.composite
-def _plans(draw: st.DrawFn, max_layers: int, max_heads: int, depths: Sequence[Depth], of_streams: bool) -> Plan:
+def _plans(
+    draw: st.DrawFn, max_layers: int, max_heads: int, depths: Sequence[Depth], of_streams: bool, *, of_tokens: bool
+) -> Plan:
     shape = Shape(draw(st.integers(1, max_layers)), draw(st.integers(1, max_heads)))
     lists = {n: draw(st.integers(1, 2)) for n in range(1, shape.layers + 1)}
     absent = {cell for cell in shape.cells() if cell[1] > 1 and draw(st.integers(0, 4)) == 0}
     beside = {cell: draw(st.booleans()) for cell in shape.cells()}
 
     def read(kind: Kind, what: str, n: int, h: int, i: int = 0) -> Mix:
-        return draw(_mixes(shape, kind, n, f"{what}_{n}_{h}_{i}"))
+        name = f"{what}_{n}_{h}_{i}"
+        if of_tokens:
+            return draw(_mixes_of_tokens(shape, kind, n, name, shifts=what == "value"))
+        return draw(_mixes(shape, kind, n, name))
 
-    query, key, value = KINDS
+    query, key, value = KINDS[:3]
     return plan(
         shape,
         queries=lambda n, h: read(query, "query", n, h),

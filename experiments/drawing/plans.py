@@ -95,10 +95,12 @@ def _cell(
     line = 0.4 if min(size) * 240 / plan.shape.layers > 1.5 else 0.0
     axis.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=EDGE, linewidth=line, hatch=hatch))
     words = "-" if not isinstance(term.weight, Learned) and term.weight < 0 else ""
+    words += "e" if source.kind == "e" else ""
     if source.layer != layer:
         words += str(source.layer)
     if source.head != head:
         words += f":{source.head}"
+    words += "<" * source.shift
     if words and labelled and size[0] * max(1.2, 0.22 * plan.shape.heads) / plan.shape.heads > 0.035 * len(words):
         ink = "white" if sum(to_rgb(color)) < 1.8 else "black"
         middle = (corner[0] + size[0] / 2, corner[1] + size[1] / 2)

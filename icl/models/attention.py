@@ -8,55 +8,52 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from icl.models.branch import Branch
 from icl.models.dynamic_values import initial, revised
 from icl.models.few_queries import blockwise
-from icl.models.frame import Frame, for_queries, norm
+from icl.models.frame import Bank, Frame, for_queries, norm
 from icl.models.position_bias import PositionBias
-from icl.models.projections import (
-    Bank,
-    Built,
-    HeadLinear,
-    MergeLinear,
-    Projections,
-    Read,
-    Reader,
-    Segments,
-    gate_entry,
-    head_sizes,
-    merged,
-    spread,
-)
-from theory.plans.architecture import Architecture
+from icl.models.projections import HeadLinear, MergeLinear, Projections, Read, gate_entry, head_sizes, merged, spread
+from icl.models.reading import Built, Reader, Segments
+from theory.plans.architecture import Architecture, Tokens
 from theory.plans.memory import QUERIES_AT_A_TIME
-from theory.plans.plan import Plan, built
+from theory.plans.plan import Plan, built, learned_parameters
 
 
-class Attention(nn.Module):
+class Attention(Branch):
     """The attention sublayer of layer `layer` (from 1) under a plan."""
 
     def __init__(self, config: Architecture, plan: Plan, layer: int) -> None:
-        super().__init__()
+        super().__init__(config)
         d, width, group = config.d_model, config.width, config.group
         live = plan.live(layer)
         heads = [plan.head(layer, h) for h in live]
         exist = built(plan)
         of_heads = partial(norm, config, width, kind="rms") if config.qk_norm else None
+        stem = config.stem if isinstance(config.stem, Tokens) else None
         self.projections = Projections(
-            d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias, norm=of_heads
+            d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias, norm=of_heads, stem=stem
         )
-        reads = self.projections.kinds or plan.dynamic != "no"
+        gated = config.output_gate != "no"
+        reads = self.projections.kinds or plan.dynamic != "no" or gated or config.parallel
         self.norm = norm(config, d, config.sublayer_norm) if reads else nn.Identity()
-        self.queries = Reader(live, tuple(h.query for h in heads), exist, group)
+        self.learned = learned_parameters(plan)
+        self.queries = Reader(live, tuple(h.query for h in heads), exist, group, self.learned)
         self.layer, self.live, self.heads = layer, live, heads
         self.segments = self.attending(exist)
         besides = tuple(h.beside for h in heads)
-        self.beside = Reader(live, besides, exist) if any(m.terms for m in besides) else None
+        any_beside = any(m.terms for m in besides)
+        self.beside = Reader(live, besides, exist, parameters=self.learned) if any_beside else None
         of_queries, of_keys = plan.gates
         self.query_gate = self.key_gate = None
         if of_queries:
             self.query_gate = HeadLinear(d, config.n_heads, spread(live, group), width, config.qkv_bias)
         if of_keys:
             self.key_gate = HeadLinear(d, config.kv_heads, live, width, config.qkv_bias)
+        self.output_gate = None
+        if gated:
+            numbers = 1 if config.output_gate == "head" else width
+            self.output_gate = HeadLinear(d, config.n_heads, spread(live, group), numbers, False)
         has_bias = config.positions == "bias"
         self.position_bias = PositionBias(config.context, config.n_heads, spread(live, group)) if has_bias else None
         self.output = None
@@ -68,8 +65,8 @@ class Attention(nn.Module):
         """Return readers of what the heads attend over, from a bank that holds these heads of its entries."""
         return [
             (
-                Reader(self.live, tuple(head.keys[i] for head in self.heads), exist),
-                Reader(self.live, tuple(head.values[i] for head in self.heads), exist),
+                Reader(self.live, tuple(head.keys[i] for head in self.heads), exist, parameters=self.learned),
+                Reader(self.live, tuple(head.values[i] for head in self.heads), exist, parameters=self.learned),
             )
             for i in range(len(self.heads[0].values))
         ]
@@ -82,8 +79,14 @@ class Attention(nn.Module):
             bank: Outputs of this and earlier layers' projections.
             frame: What all layers share.
         """
-        inputs: Read = self.norm(x) if isinstance(x, Tensor) else (self.norm(x[0]), self.norm(x[1]), self.norm(x[2]))
-        bank = self.projections(inputs, bank, frame.rotation)
+        normed: Read = self.norm(x) if isinstance(x, Tensor) else (self.norm(x[0]), self.norm(x[1]), self.norm(x[2]))
+        out, bank = self.of_normed(normed, bank, frame)
+        return self.put_out(x if isinstance(x, Tensor) else x[0], out), bank
+
+    def of_normed(self, inputs: Read, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+        """Return attention's output for a normed input, and the bank; arguments as those of `forward`."""
+        frame = frame.of_layer(self.layer)
+        bank = self.projections(inputs, bank, frame)
         x = inputs if isinstance(inputs, Tensor) else inputs[0]
         query = self.queries(bank, frame.learned)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
@@ -94,6 +97,8 @@ class Attention(nn.Module):
             out = self.core(query, keys, values, frame, gates, bias)
         else:
             out = torch.cat([self._piece(query, *view, frame, gates, bias) for view in views], dim=1)
+        if self.output_gate is not None:
+            out = out * self.output_gate(x).sigmoid()
         if self.beside is not None:
             out = out + for_queries(self.beside(bank, frame.learned), out.shape[1])
         joined = merged(out) if self.output is None else self.output(out)

@@ -2,8 +2,9 @@
 
 What is kept of a token is what somebody attends over (`theory.plans.plan.lifetimes`, `cached`): projections as they
 are, before a plan's sums, each once, whichever layers read it; of dynamic values the keys' gates too; of a latent its
-slices and the rotary keys.  So its bytes are those of `theory.plans.accounting.cache`.  Depth rules keep nothing: what
-they weigh is of one token.  What a window no longer shows is not read any more, and makes room for what follows.
+slices and the rotary keys.  So its bytes are those of `theory.plans.accounting.cache`.  Of tables the token's index is
+kept, and rows are looked up again.  Depth rules keep nothing: what they weigh is of one token.  What no layer's window
+shows any more, nor a shift reaches, is not read again, and makes room for what follows.
 
 Sums of kept projections (ResFormer's half and half) are worked out again at every step, and so is what is made from a
 latent where that is cheaper than to let queries meet the latents themselves (`icl.models.latent`).
@@ -11,45 +12,49 @@ latent where that is cheaper than to let queries meet the latents themselves (`i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from icl.models.attention import Attention
 from icl.models.copying import AssumedCopy
 from icl.models.decoder import Decoder
-from icl.models.frame import Frame
+from icl.models.frame import Frame, windowed
 from icl.models.latent import LatentAttention
-from icl.models.projections import Reader, Segments, entry, gate_entry
+from icl.models.projections import HeadTable, entry, gate_entry
+from icl.models.reading import Reader, Segments
 from icl.models.rotary import rotation
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Patches
 from theory.plans.mix import Kind
-from theory.plans.plan import built, lifetimes
+from theory.plans.plan import built, lifetimes, longest_shift, shifts
 
 AT_ONCE = 512  # tokens that are read together
+TOKENS = "tokens"  # the entry of the tokens' indices
 
 
 def columns(config: Architecture, tokens: int) -> int:
     """Return how many tokens of a sequence a cache has room for.
 
-    Those are all, or what a window shows and what is read at once.
+    Those are all, or what the longest window shows and what is read at once.
     """
-    return min(tokens, config.window + _at_once(config, tokens)) if config.window else tokens
+    window = config.longest_window
+    return min(tokens, window + _at_once(config, tokens)) if window else tokens
 
 
 def _at_once(config: Architecture, tokens: int) -> int:
-    return min(AT_ONCE, config.window or tokens)
+    return min(AT_ONCE, config.longest_window or tokens)
 
 
 class Cache:
     """A cache for `tokens` tokens of each of `batch` sequences, of which `lengths` have been read.
 
-    Under a window there is room for what it shows and for what is read at once, `room` columns; `starts` are the places
-    of each sequence's first one.  What is still seen moves to the front where room runs out.
+    Under windows there is room for what the longest shows, what a plan's longest shift reaches before that, and what is
+    read at once, `room` columns; `starts` are the places of each sequence's first one.  What is still needed moves to
+    the front where room runs out.
 
     Raises BadInput for a model whose answer for a token depends on later ones, or for more tokens than its context.
     """
@@ -60,7 +65,9 @@ class Cache:
         config, plan = model.config, model.config.attending(model.plan)
         of = next(model.parameters())
         self.tokens, self.lengths, self.starts = tokens, [0] * batch, [0] * batch
-        self.window, self.at_once, self.room = config.window, _at_once(config, tokens), columns(config, tokens)
+        self.window, self.at_once = config.longest_window, _at_once(config, tokens)
+        self.reach = longest_shift(plan)
+        self.room = min(tokens, columns(config, tokens) + self.reach)
         kept: dict[tuple[Kind, int], list[int]] = {}
         for life in lifetimes(plan):
             if life.cached:
@@ -72,6 +79,7 @@ class Cache:
         sizes = {
             entry(kind, n): (1 if config.latent and kind == "k" else len(heads), widths[kind])
             for (kind, n), heads in which.items()
+            if kind != "e"
         }
         if plan.gates[1]:
             live = {n: len(plan.live(n)) for n in range(1, config.n_layers + 1)}
@@ -80,15 +88,29 @@ class Cache:
             name: torch.zeros(batch, heads, self.room, width, dtype=of.dtype, device=of.device)
             for name, (heads, width) in sizes.items()
         }
-        attentions = [x for x in model.sublayers if isinstance(x, Attention | LatentAttention)]
+        attentions = [x for x in model.attentions if isinstance(x, Attention | LatentAttention)]
         self.readers: list[Segments] = [attention.attending(which) for attention in attentions]
-        self.pieces = [None if config.latent else _pieces(segments) for segments in self.readers]
+        self.pieces = [None if config.latent else _pieces(segments, self.entries) for segments in self.readers]
         # Of each layer: what it makes of this, and which of the heads that it makes; None: all as they are.
         self.made: list[list[tuple[str, list[int] | None]]] = [[] for _ in attentions]
+        self.tables: dict[str, tuple[HeadTable, list[int] | None]] = {}
         for (kind, n), heads in which.items():
+            if kind == "e":
+                table = attentions[n - 1].projections.table
+                assert table is not None
+                places = None if heads == table.heads else [table.heads.index(h) for h in heads]
+                self.tables[entry(kind, n)] = table, places
+                continue
             whole = heads == made[kind, n] or (config.latent is not None and kind == "k")
             self.made[n - 1].append((entry(kind, n), None if whole else [made[kind, n].index(h) for h in heads]))
+        if self.tables:
+            self.entries[TOKENS] = torch.zeros(batch, 1, self.room, 1, dtype=torch.int32, device=of.device)
         self.read = [{name for pair in readers for reader in pair for name in reader.names} for readers in self.readers]
+        self.shifted = {
+            entry(kind, n, shift): (entry(kind, n), shift)
+            for (kind, n), by_shift in shifts(plan).items()
+            for shift in by_shift
+        }
 
     @property
     def bytes(self) -> int:
@@ -101,14 +123,14 @@ class Cache:
             raise BadInput(f"the cache has room for {self.tokens} tokens, not {tokens}")
         batch = len(self.lengths)
         self.lengths = [tokens] * batch
-        self.starts = [max(0, tokens - self.window) if self.window else 0] * batch
+        self.starts = [max(0, tokens - self.window - self.reach) if self.window else 0] * batch
 
     def make_room(self, counts: list[int]) -> None:
         """Make room for `counts` more tokens of each sequence, at most `at_once` where `room` is less than `tokens`."""
         for row, count in enumerate(counts):
             start, length = self.starts[row], self.lengths[row]
             if length + count - start > self.room:
-                seen = min(self.window, length)
+                seen = min(self.window + self.reach, length - start)
                 for kept in self.entries.values():
                     kept[row, :, :seen] = kept[row, :, length - start - seen : length - start].clone()
                 self.starts[row] = length - seen
@@ -160,17 +182,19 @@ def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) 
     if longest > cache.tokens:
         raise BadInput(f"the cache has room for {cache.tokens} tokens, not {longest}")
     if longest <= cache.room or new <= cache.at_once:
-        return _pass(model, x, cache, real=real)
+        return _pass(model, x, inputs, cache, real=real)
     parts = [slice(start, start + cache.at_once) for start in range(0, new, cache.at_once)]
-    return torch.cat([_pass(model, x[:, p], cache, real=None if real is None else real[:, p]) for p in parts], dim=1)
+    found = [_pass(model, x[:, p], inputs[:, p], cache, real=None if real is None else real[:, p]) for p in parts]
+    return torch.cat(found, dim=1)
 
 
-def _pass(model: Decoder, x: Tensor, cache: Cache, real: Tensor | None) -> Tensor:
+def _pass(model: Decoder, x: Tensor, inputs: Tensor, cache: Cache, *, real: Tensor | None) -> Tensor:
     counts, new = _counts(x, real), x.shape[1]
     cache.make_room(counts)
     alike = real is None and len(set(zip(cache.lengths, cache.starts, strict=True))) == 1
     past = _alike(cache, new, x.device) if alike else _ragged(cache, new, real, x=x)
-    visible, causal = _visible(past.places, past.held, cache.window)
+    visible, causal = _visible(past.places, past.held, model.config.window)
+    past.keep_tokens(inputs)
     frame = Frame(
         visible,
         causal,
@@ -178,6 +202,8 @@ def _pass(model: Decoder, x: Tensor, cache: Cache, real: Tensor | None) -> Tenso
         places=past.places,
         learned=dict(model.learned.items()),
         past=past,
+        tokens=inputs,
+        by_layer=windowed(model.config, visible, causal, places=past.places, held=past.held),
     )
     found = model.through(x, frame, past.places)
     cache.lengths = [length + count for length, count in zip(cache.lengths, counts, strict=True)]
@@ -219,9 +245,25 @@ class _Past:
         cache = self.cache
         for name, heads in cache.made[layer - 1]:
             self._keep(name, bank[name] if heads is None else bank[name][:, heads])
-        return cache.readers[layer - 1], {
-            name: cache.entries[name][:, :, self.columns] for name in cache.read[layer - 1]
-        }
+        return cache.readers[layer - 1], {name: self._seen(name) for name in cache.read[layer - 1]}
+
+    def keep_tokens(self, tokens: Tensor) -> None:
+        """Keep the indices of the new tokens, (batch, T), where tables are looked up by them."""
+        if self.cache.tables:
+            self._keep(TOKENS, tokens[:, None, :, None].to(torch.int32))
+
+    def _seen(self, name: str) -> Tensor:
+        """Return an entry of all tokens that are attended over, as the bank would hold it."""
+        base, shift = self.cache.shifted.get(name, (name, 0))
+        start, stop = self.columns.start - shift, self.columns.stop - shift
+        if base in self.cache.tables:
+            table, heads = self.cache.tables[base]
+            found = table(self.cache.entries[TOKENS][:, 0, max(0, start) : max(0, stop), 0])
+            found = found if heads is None else found[:, heads]
+        else:
+            found = self.cache.entries[base][:, :, max(0, start) : max(0, stop)]
+        missing = self.columns.stop - self.columns.start - found.shape[2]
+        return nn.functional.pad(found, (0, 0, missing, 0)) if missing else found
 
     def views(self, layer: int) -> list[tuple[slice, Tensor, Tensor]] | None:
         pieces = self.cache.pieces[layer - 1]
@@ -257,11 +299,11 @@ class _Piece(NamedTuple):
     value: tuple[str, int]
 
 
-def _pieces(segments: Segments) -> list[_Piece] | None:
-    """Return a layer's pieces; None where a head attends over several lists, or over a sum."""
+def _pieces(segments: Segments, kept: Container[str]) -> list[_Piece] | None:
+    """Return a layer's pieces; None where a head attends over several lists, a sum, a table, or what is shifted."""
     if len(segments) != 1:
         return None
-    of_keys, of_values = (_places(reader) for reader in segments[0])
+    of_keys, of_values = (_places(reader, kept) for reader in segments[0])
     if of_keys is None or of_values is None:
         return None
     found: list[_Piece] = []
@@ -274,9 +316,9 @@ def _pieces(segments: Segments) -> list[_Piece] | None:
     return found
 
 
-def _places(reader: Reader) -> list[tuple[str, int]] | None:
+def _places(reader: Reader, kept: Container[str]) -> list[tuple[str, int]] | None:
     """Return each head's entry, which it reads as it is, and the place there; None where a head reads a sum."""
-    if any(len(terms) != 1 or terms[0][0] != 1 for _, terms in reader.runs):
+    if any(len(terms) != 1 or terms[0][0] != 1 or terms[0][1] not in kept for _, terms in reader.runs):
         return None
     return [(name, start + i) for count, [(_, name, start)] in reader.runs for i in range(count)]
 

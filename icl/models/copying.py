@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from icl.models.frame import Frame, norm
-from icl.models.projections import Bank, Projections, head_sizes
+from icl.models.frame import Bank, Frame, norm
+from icl.models.projections import Projections, head_sizes
 from icl.toys.literal import assumed_copy
 from theory.plans.architecture import Architecture
 from theory.plans.plan import Plan
@@ -31,5 +31,5 @@ class AssumedCopy(nn.Module):
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """Return the copied tokens and the bank; x: x_1, y_1, ..., x_n, y_n, x_{n+1}, (batch, 2n + 1, d)."""
         x = self.norm(x)
-        bank = self.projections(x, bank, frame.rotation)
+        bank = self.projections(x, bank, frame)
         return assumed_copy(x.mT, self.a, self.b).mT, self.projections.still_needed(bank)

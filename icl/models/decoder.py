@@ -10,6 +10,8 @@ linear scores, no norms and no feed-forward (`theory.plans.presets.toy`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -17,14 +19,15 @@ from icl.models.attention import Attention
 from icl.models.copying import AssumedCopy
 from icl.models.depth import depth_rule
 from icl.models.feed_forward import FeedForward
-from icl.models.frame import Frame, norm
+from icl.models.frame import Bank, Frame, norm, windowed
 from icl.models.initial import initialise
 from icl.models.latent import LatentAttention
-from icl.models.projections import Bank, learned_name
+from icl.models.parallel_layer import ParallelLayer
+from icl.models.projections import learned_name
 from icl.models.rotary import rotation
 from icl.models.stems import stem_of
 from theory.plans.architecture import Architecture, misfits
-from theory.plans.plan import Plan, learned
+from theory.plans.plan import Plan, learned_parameters, longest_shift
 
 
 class Decoder(nn.Module):
@@ -59,15 +62,23 @@ class Decoder(nn.Module):
             self.depth = depth_rule(config, plan)
             self.norm = norm(config, config.d_model, config.head_norm)
             # Of shape (1,), not (), as FSDP2 wants.
-            self.learned = nn.ParameterDict({learned_name(name): torch.empty(1) for name in learned(attending)})
+            sizes = {name: p.size(config.width) for name, p in learned_parameters(attending).items()}
+            self.learned = nn.ParameterDict({learned_name(name): torch.empty(size) for name, size in sizes.items()})
+        self.shifts = longest_shift(attending) > 0
         self.dropout = nn.Dropout(config.dropout)
         if torch.device(device).type != "meta":
             initialise(self, config, plan, seed=seed, std=std, scale_outputs=scale_outputs)
 
     @property
     def sublayers(self) -> list[nn.Module]:
-        """The attention and feed-forward sublayers of layer 1, of layer 2, and so on."""
-        return [sublayer for layer in self.layers for sublayer in layer.children()]
+        """The attention and feed-forward sublayers of layer 1, of layer 2, and so on; parallel ones are one."""
+        parts = ([layer] if isinstance(layer, ParallelLayer) else layer.children() for layer in self.layers)
+        return [sublayer for of_layer in parts for sublayer in of_layer]
+
+    @property
+    def attentions(self) -> list[nn.Module]:
+        """The attention sublayers, or those parts of sublayers, of layer 1, of layer 2, and so on."""
+        return [layer.get_submodule("attention") for layer in self.layers]
 
     def forward(self, inputs: Tensor, padding: Tensor | None = None) -> Tensor:
         """Return the stem's answer to its input; see `icl.models.stems` for the shapes.
@@ -82,26 +93,47 @@ class Decoder(nn.Module):
 
         Arguments are those of `forward`.
         """
-        return self.embedded(self.stem.embed(inputs), padding)
+        x = self.stem.embed(inputs)
+        frame, places = self._frame(x, padding)
+        return self.through(x, replace(frame, tokens=inputs), places)
 
     def embedded(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Return what `hidden` returns, for tokens that are embedded already, (batch, T, d_model)."""
+        """Return what `hidden` returns, for tokens that are embedded already, (batch, T, d_model).
+
+        Raises BadInput under a plan with tables, which are indexed by tokens.
+        """
         frame, places = self._frame(x, padding)
         return self.through(x, frame, places)
 
-    def placed(self, x: Tensor, places: Tensor, visible: Tensor | None = None) -> Tensor:
+    def placed(
+        self, x: Tensor, places: Tensor, visible: Tensor | None = None, *, tokens: Tensor | None = None
+    ) -> Tensor:
         """Return what the stem answers from, (batch, T, d_model), for tokens whose positions the caller chooses.
+
+        The token before another one is that in the column before, if its position is by one less.
 
         Args:
             x: Embedded tokens, (batch, T, d_model).
             places: The position of every token, (batch, T).
             visible: True where a token (row) may attend to another (column), (1 or batch, 1, T, T); None: to itself
                 and to all before it.
+            tokens: The tokens' indices, (batch, T), which a plan with tables needs.
         """
         causal = visible is None
+        row = torch.arange(x.shape[1], device=x.device)
         if visible is None:
-            visible = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
-        frame = Frame(visible, causal, rotation(self.config, places), places, dict(self.learned.items()))
+            visible = row[:, None] >= row
+        by_layer = windowed(self.config, visible, causal, places=row, held=row)
+        frame = Frame(
+            visible,
+            causal,
+            rotation(self.config, places),
+            places,
+            dict(self.learned.items()),
+            tokens=tokens,
+            before=_before_places(places, len(x)) if self.shifts else None,
+            by_layer=by_layer,
+        )
         return self.through(x, frame, places)
 
     def through(self, x: Tensor, frame: Frame, places: Tensor) -> Tensor:
@@ -127,7 +159,30 @@ class Decoder(nn.Module):
         visible = _visible(config.mask, places, padding, window)
         causal = config.mask == "causal" and padding is None and not window
         counted = None if padding is None else places
-        return Frame(visible, causal, rotation(config, places), counted, dict(self.learned.items())), places
+        frame = Frame(
+            visible,
+            causal,
+            rotation(config, places),
+            counted,
+            dict(self.learned.items()),
+            before=_before_padding(padding) if self.shifts and padding is not None else None,
+            by_layer=windowed(config, visible, causal, places=places, held=places),
+        )
+        return frame, places
+
+
+def _before_padding(real: Tensor) -> Tensor:
+    """Return `Frame.before` where some tokens are not real, (batch, T): the real token before each."""
+    column = torch.arange(real.shape[1], device=real.device)
+    newest = torch.where(real, column, -1).cummax(dim=1).values
+    return nn.functional.pad(newest[:, :-1], (1, 0), value=-1)
+
+
+def _before_places(places: Tensor, batch: int) -> Tensor:
+    """Return `Frame.before` for tokens at any places, (batch or 1, T): the column before, if it is one place before."""
+    column = torch.arange(places.shape[1], device=places.device)
+    follows = nn.functional.pad(places[:, 1:] == places[:, :-1] + 1, (1, 0), value=False)
+    return torch.where(follows, column - 1, -1).expand(batch, -1)
 
 
 def _visible(mask: str, places: Tensor, padding: Tensor | None, window: int = 0) -> Tensor | None:
@@ -157,7 +212,7 @@ def _visible(mask: str, places: Tensor, padding: Tensor | None, window: int = 0)
 def layer_of(config: Architecture, plan: Plan, n: int) -> nn.ModuleDict:
     """Return layer n: its sublayers, in order."""
     kind = AssumedCopy if n == 1 and config.copy_rank is not None else LatentAttention if config.latent else Attention
-    layer = nn.ModuleDict({"attention": kind(config, plan, n)})
+    parts: dict[str, nn.Module] = {"attention": kind(config, plan, n)}
     if config.has_feed_forward(plan):
-        layer["feed_forward"] = FeedForward(config)
-    return layer
+        parts["feed_forward"] = FeedForward(config)
+    return ParallelLayer(parts) if config.parallel and len(parts) > 1 else nn.ModuleDict(parts)

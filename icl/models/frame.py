@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from icl.models.rotary import Rotation
+from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Norm
+
+Bank = dict[str, Tensor]
 
 
 class Past(Protocol):
@@ -50,6 +54,9 @@ class Frame:
     learned     the plan's learned weights, by `projections.learned_name`
     past        of tokens before these, which are attended over too: then `visible` has a column for each that
                 is `held`, and `places` are those of these, (T,) or (batch, T)
+    tokens      (batch, T), the tokens' indices, where the stem reads such
+    before      (batch, T), the column of the token before each, -1 where there is none; None: the column before
+    by_layer    `visible` and `causal` of every layer, where they differ; (): they do not
     """
 
     visible: Tensor | None
@@ -58,6 +65,61 @@ class Frame:
     places: Tensor | None
     learned: Mapping[str, Tensor]
     past: Past | None = None
+    tokens: Tensor | None = None
+    before: Tensor | None = None
+    by_layer: tuple[tuple[Tensor | None, bool], ...] = ()
+
+    @property
+    def looked_up(self) -> Tensor:
+        """The tokens' indices.  Raises BadInput where tokens came embedded."""
+        if self.tokens is None:
+            raise BadInput("a table has rows for tokens: this model takes tokens' indices, not embedded tokens")
+        return self.tokens
+
+    def of_layer(self, layer: int) -> Frame:
+        """Return the frame of one layer, from 1."""
+        if not self.by_layer:
+            return self
+        visible, causal = self.by_layer[layer - 1]
+        return replace(self, visible=visible, causal=causal, by_layer=())
+
+
+def windowed(
+    config: Architecture, visible: Tensor | None, causal: bool, *, places: Tensor, held: Tensor
+) -> tuple[tuple[Tensor | None, bool], ...]:
+    """Return `Frame.by_layer` under windows by layer, from what all layers would see without; () without such windows.
+
+    places, held: of the tokens that attend and of those attended over, (T,) or (batch, T) each.
+    """
+    if not any(config.windows):
+        return ()
+    distance = places[..., :, None] - held[..., None, :]
+    distance = distance if distance.dim() == 2 else distance[:, None]
+    of_size: dict[int, tuple[Tensor | None, bool]] = {}
+    for size in set(config.windows):
+        near = distance < size
+        seen = (
+            (visible, causal)
+            if not size or size >= distance.shape[-1]
+            else (near if visible is None else visible & near, False)
+        )
+        of_size[size] = seen
+    return tuple(of_size[config.window_of(n)] for n in range(1, config.n_layers + 1))
+
+
+def shifted(x: Tensor, tokens: int, before: Tensor | None) -> Tensor:
+    """Return what the token so many tokens before has, zeros where there is none.
+
+    x: (batch, heads, T, width); before: as in `Frame`.
+    """
+    if before is None:
+        return nn.functional.pad(x, (0, 0, min(tokens, x.shape[2]), 0))[:, :, : x.shape[2]]
+    column = torch.arange(x.shape[2], device=x.device).expand(len(x), -1)
+    for _ in range(tokens):
+        column = torch.where(column < 0, column, before.gather(1, column.clamp(min=0)))
+    there = (column >= 0)[:, None, :, None]
+    chosen = x.gather(2, column.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))
+    return torch.where(there, chosen, torch.zeros_like(chosen))
 
 
 def for_queries(x: Tensor, heads: int) -> Tensor:

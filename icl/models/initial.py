@@ -11,11 +11,12 @@ import hashlib
 import torch
 from torch import Tensor, nn
 
+from icl.models.branch import OutputScale
 from icl.models.position_bias import PositionBias
-from icl.models.projections import HeadLinear, MergeLinear, learned_name
+from icl.models.projections import HeadLinear, HeadTable, MergeLinear, learned_name
 from theory.plans.architecture import Architecture
 from theory.plans.depth import Start
-from theory.plans.plan import Plan, learned
+from theory.plans.plan import Plan, learned_parameters
 
 
 def numbers(seed: int, name: str, shape: torch.Size) -> Tensor:
@@ -35,10 +36,13 @@ def initialise(
     stream with std / sqrt(2 n_layers), as GPT-2's, unless `scale_outputs` is false, as in ResFormer's code.  Other
     biases are 0, gains 1.
     Depth attention starts at zero queries, which makes it a PreNorm network; depth averaging starts at the newest
-    output alone; learned mixing weights, and what a depth rule names itself, start where the plan says.
+    output alone; learned mixing weights, and what a depth rule names itself, start where the plan says, scales of
+    outputs where the architecture does, and residual maps at 0.
     """
     of_outputs = std / (2 * config.n_layers) ** 0.5 if scale_outputs else std
-    starts: dict[str, Start] = {f"learned.{learned_name(name)}": start for name, start in learned(plan).items()}
+    starts: dict[str, Start] = {
+        f"learned.{learned_name(name)}": p.starts for name, p in learned_parameters(plan).items()
+    }
     starts |= {f"depth.{name}": start for name, start in plan.depth.starts().items()}
     for prefix, module in decoder.named_modules():
         for short, parameter in module.named_parameters(recurse=False):
@@ -56,11 +60,13 @@ def initialise(
 def _start(module: nn.Module, name: str, parameter: Tensor, seed: int, std: float) -> Tensor:
     if isinstance(module, nn.RMSNorm | nn.LayerNorm) and name.endswith("weight"):
         return torch.ones_like(parameter)
-    if name.endswith("bias"):
+    if name.endswith(("bias", ".up_map.weight")):
         return torch.zeros_like(parameter)
+    if isinstance(module, OutputScale):
+        return torch.full_like(parameter, module.start)
     if name.startswith("depth."):
         return _start_of_depth(name, parameter)
-    if isinstance(module, HeadLinear | MergeLinear | PositionBias):
+    if isinstance(module, HeadLinear | HeadTable | MergeLinear | PositionBias):
         return std * module.cut(numbers(seed, name, module.whole(parameter.shape)))
     return std * numbers(seed, name, parameter.shape)
 

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.attention import Core
-from icl.models.frame import Frame, norm
-from icl.models.projections import Bank, Built, HeadLinear, MergeLinear, Projections, Reader, Segments, merged
+from icl.models.branch import Branch
+from icl.models.frame import Bank, Frame, norm
+from icl.models.projections import HeadLinear, MergeLinear, Projections, merged
+from icl.models.reading import Built, Reader, Segments
 from icl.models.rotary import Rotation
 from theory.plans.architecture import Architecture
 from theory.plans.mix import Kind, Mix
-from theory.plans.plan import Plan, built
+from theory.plans.plan import Plan, built, learned_parameters
 
 
 class LatentProjections(Projections):
@@ -33,11 +35,11 @@ class LatentProjections(Projections):
         return torch.cat([content, rotation(rotary)], dim=-1)
 
 
-class LatentAttention(nn.Module):
+class LatentAttention(Branch):
     """The attention sublayer of layer `layer` (from 1) under a plan, where the architecture has a latent."""
 
     def __init__(self, config: Architecture, plan: Plan, layer: int) -> None:
-        super().__init__()
+        super().__init__(config)
         assert config.latent is not None
         d, heads, width, latent = config.d_model, config.n_heads, config.width, config.latent
         everyone = range(1, heads + 1)
@@ -50,10 +52,12 @@ class LatentAttention(nn.Module):
         }
         self.projections = LatentProjections(d, plan, layer, sizes)
         self.projections.rope = latent.rope
-        self.queries = Reader(tuple(everyone), tuple(head.query for head in row), exist)
+        self.learned = learned_parameters(plan)
+        self.queries = Reader(tuple(everyone), tuple(head.query for head in row), exist, parameters=self.learned)
         self.layer, self.heads = layer, row
         self.segments = self.attending(exist)
-        self.norm = norm(config, d, config.sublayer_norm) if self.projections.kinds else nn.Identity()
+        reads = self.projections.kinds or config.parallel
+        self.norm = norm(config, d, config.sublayer_norm) if reads else nn.Identity()
         self.latent_norm = norm(config, latent.width, kind="none" if config.norm == "none" else "rms")
         self.key_up = HeadLinear(latent.width, heads, everyone, width, False)
         self.value_up = HeadLinear(latent.width, heads, everyone, width, False)
@@ -66,8 +70,8 @@ class LatentAttention(nn.Module):
         everyone = tuple(range(1, len(self.heads) + 1))
         return [
             (
-                Reader((1,), (_of_all_heads(self.heads[0].keys[i]),), shared),
-                Reader(everyone, tuple(head.values[i] for head in self.heads), exist),
+                Reader((1,), (_of_all_heads(self.heads[0].keys[i]),), shared, parameters=self.learned),
+                Reader(everyone, tuple(head.values[i] for head in self.heads), exist, parameters=self.learned),
             )
             for i in range(len(self.heads[0].values))
         ]
@@ -77,7 +81,13 @@ class LatentAttention(nn.Module):
 
         x: (batch, T, d_model).
         """
-        bank = self.projections(self.norm(x), bank, frame.rotation)
+        out, bank = self.of_normed(self.norm(x), bank, frame)
+        return self.put_out(x, out), bank
+
+    def of_normed(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+        """Return attention's output for a normed input, and the bank; arguments as those of `forward`."""
+        frame = frame.of_layer(self.layer)
+        bank = self.projections(x, bank, frame)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         query = self.queries(bank, frame.learned)
         made = [(self._latent(value, seen, frame), key(seen, frame.learned)) for key, value in segments]

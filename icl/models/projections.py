@@ -1,32 +1,31 @@
-"""Projections of a layer's attention, and how heads read them, their own layer's or an earlier one's.
+"""Projections of a layer's attention, and its table of tokens' rows, where it has one.
 
-The *bank* holds the projections' outputs that this or a later layer reads, as `bank["v3"]`, of shape
-(batch, heads built, T, width).  It goes into a layer and comes out of it; nothing is remembered in a module.
+The *bank* holds their outputs that this or a later layer reads, as `bank["v3"]`, of shape (batch, heads built, T,
+width); what a plan shifts by a token stands there as `bank["v3<1"]`.  It goes into a layer and comes out of it; nothing
+is remembered in a module.  How heads read it: `icl.models.reading`.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from icl.models.frame import Bank, Frame, shifted
 from icl.models.rotary import Rotation
-from icl.models.unset import Linear
-from theory.plans.architecture import Architecture
-from theory.plans.mix import KINDS, Kind, Learned, Mix
-from theory.plans.plan import Plan, built, lifetimes, runs
+from icl.models.unset import Embedding, Linear
+from theory.plans.architecture import Architecture, Tokens
+from theory.plans.mix import KINDS, Kind
+from theory.plans.plan import Plan, built, lifetimes, shifts
 
-Bank = dict[str, Tensor]
 Read = Tensor | tuple[Tensor, Tensor, Tensor]  # what a sublayer reads, or an attention for queries, keys and values
-Built = Mapping[tuple[Kind, int], tuple[int, ...]]  # the heads that the bank's entries hold, by kind and layer
-NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value"}
+NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value", "e": "table"}
 
 
-def entry(kind: Kind, layer: int) -> str:
-    """Return the bank's name for a projection's output."""
-    return f"{kind}{layer}"
+def entry(kind: Kind, layer: int, shift: int = 0) -> str:
+    """Return the bank's name for the output of a projection or table, shifted by so many tokens."""
+    return f"{kind}{layer}<{shift}" if shift else f"{kind}{layer}"
 
 
 def gate_entry(layer: int) -> str:
@@ -63,6 +62,25 @@ class HeadLinear(Linear):
         return super().forward(x).unflatten(-1, (len(self.heads), self.width)).transpose(1, 2)
 
 
+class HeadTable(Embedding):
+    """A learned row per token for some of a layer's heads: those columns of the table for all of them."""
+
+    def __init__(self, vocab: int, made_for: int, heads: Sequence[int], width: int) -> None:
+        super().__init__(vocab, len(heads) * width)
+        self.made_for, self.heads, self.width = made_for, tuple(heads), width
+
+    def whole(self, shape: torch.Size) -> torch.Size:
+        return torch.Size((shape[0], self.made_for * self.width))
+
+    def cut(self, whole: Tensor) -> Tensor:
+        columns = whole.unflatten(1, (self.made_for, self.width))
+        return columns[:, [h - 1 for h in self.heads]].flatten(1, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Look (batch, T) tokens up: (batch, heads built, T, width)."""
+        return super().forward(tokens).unflatten(-1, (len(self.heads), self.width)).transpose(1, 2)
+
+
 class MergeLinear(Linear):
     """The output projection from some of a layer's heads: those columns of the map from all of them."""
 
@@ -95,7 +113,7 @@ def spread(heads: Sequence[int], group: int) -> list[int]:
 
 
 class Projections(nn.Module):
-    """The q, k and v projections of one layer, as far as somebody reads them.
+    """The q, k and v projections of one layer, and its table of tokens' rows, as far as somebody reads them.
 
     made_for    per kind, how many heads and how wide they are; a kind that is left out is not built here
     group       query heads per key/value head
@@ -112,10 +130,16 @@ class Projections(nn.Module):
         group: int = 1,
         bias: bool = False,
         norm: Callable[[], nn.Module] | None = None,
+        stem: Tokens | None = None,
     ) -> None:
         super().__init__()
         exist = built(plan)
         self.kinds: list[tuple[Kind, str]] = []
+        self.table: HeadTable | None = None
+        if heads := exist.get(("e", layer)):
+            assert stem is not None
+            number, width = made_for["v"]
+            self.table = HeadTable(stem.vocab, number, heads, width)
         for kind, (number, width) in made_for.items():
             if heads := exist.get((kind, layer)):
                 if kind == "q":
@@ -128,16 +152,28 @@ class Projections(nn.Module):
                     self.add_module(_norm_of(kind), norm())
         self.normed = norm is not None
         lives = lifetimes(plan)
-        self.kept = frozenset(entry(life.source.kind, life.source.layer) for life in lives if life.last > layer)
+        kept = {entry(life.source.kind, life.source.layer) for life in lives if life.last > layer}
+        self.shifts: list[tuple[str, str, int]] = []  # of this layer's entries: the entry, its shifted name, the tokens
+        for (kind, n), by_shift in shifts(plan).items():
+            kept |= {entry(kind, n, shift) for shift, last in by_shift.items() if last > layer}
+            if n == layer:
+                self.shifts += [(entry(kind, n), entry(kind, n, shift), shift) for shift in by_shift]
+        self.kept = frozenset(kept)
+        self.name_of_table = entry("e", layer)
 
-    def forward(self, x: Read, bank: Bank, rotation: Rotation | None) -> Bank:
+    def forward(self, x: Read, bank: Bank, frame: Frame) -> Bank:
         """Return the bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
-        bank = dict(bank)
+        bank, rotation = dict(bank), frame.rotation
         for kind, name in self.kinds:
             out = self.get_submodule(NAMES[kind])(x if isinstance(x, Tensor) else x[KINDS.index(kind)])
             if self.normed and kind != "v":
                 out = self.get_submodule(_norm_of(kind))(out)
             bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)
+        if self.table is not None:
+            bank[self.name_of_table] = self.table(frame.looked_up)
+        if frame.past is None:  # else the tokens before are there, and what is shifted is made from them
+            for name, shifted_name, tokens in self.shifts:
+                bank[shifted_name] = shifted(bank[name], tokens, frame.before)
         return bank
 
     def rotate(self, kind: Kind, projected: Tensor, rotation: Rotation) -> Tensor:
@@ -157,58 +193,3 @@ def head_sizes(config: Architecture) -> dict[Kind, tuple[int, int]]:
     """Return each projection's number of heads when all are built, and their width."""
     kv = config.kv_heads, config.width
     return {"q": (config.n_heads, config.width), "k": kv, "v": kv}
-
-
-class Reader:
-    """The sums of sources that a plan gives some heads: slices of the bank, weighted and joined.
-
-    heads, mixes    what each head reads, in order
-    exist           which heads the bank's entries hold, as `built(plan)` says
-    group           bank heads per head of the plan
-    """
-
-    def __init__(
-        self,
-        heads: tuple[int, ...],
-        mixes: tuple[Mix, ...],
-        exist: Built,
-        group: int = 1,
-    ) -> None:
-        self.runs: list[tuple[int, list[tuple[str | float, str, int]]]] = []
-        for run in runs(heads, mixes):
-            terms = []
-            for weight, kind, layer, head in run.terms:
-                start = exist[kind, layer].index(head) * group
-                used = learned_name(weight.name) if isinstance(weight, Learned) else weight
-                terms.append((used, entry(kind, layer), start))
-            self.runs.append((run.count * group, terms))
-
-    @property
-    def names(self) -> set[str]:
-        """The bank's entries that are read."""
-        return {name for _, terms in self.runs for _, name, _ in terms}
-
-    def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
-        """Return the sums, (batch, heads, T, width)."""
-        parts = [_summed(count, terms, bank, learned) for count, terms in self.runs if terms]
-        if len(parts) == len(self.runs) == 1:
-            return parts[0]
-        zero, pieces = torch.zeros_like(parts[0][:, :1]), iter(parts)
-        return torch.cat([next(pieces) if terms else zero.expand(-1, count, -1, -1) for count, terms in self.runs], 1)
-
-
-Segments = list[tuple[Reader, Reader]]  # of keys and of values, for each list that a layer's heads attend over
-
-
-def _summed(
-    count: int, terms: list[tuple[str | float, str, int]], bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]
-) -> Tensor:
-    parts = []
-    for weight, name, start in terms:
-        part = bank[name] if bank[name].shape[1] == count else bank[name].narrow(1, start, count)
-        if isinstance(weight, str):
-            part = part * learned[weight].to(part.dtype)
-        elif weight != 1:
-            part = part * weight
-        parts.append(part)
-    return functools.reduce(torch.add, parts)

@@ -112,6 +112,7 @@ def architecture_of(fields: Mapping[str, Any]) -> Architecture:
         "stem": _stem(fields["stem"]),
         "latent": Latent(**latent) if latent else None,
         "rope_stretched": Stretched(**stretched) if stretched else None,
+        "windows": tuple(fields.get("windows", ())),
     }
     return Architecture(**{**fields, **parts})
 

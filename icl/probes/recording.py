@@ -111,7 +111,8 @@ def observed(
     """
     layers: dict[int, A] = {}
     states: list[S] = []
-    starts = {id(layer.get_submodule("attention")) for layer in model.layers} | {id(model.norm)}
+    firsts = (part for layer in model.layers for part in (layer, layer.get_submodule("attention")))
+    starts = {id(part) for part in firsts} | {id(model.norm)}
 
     def see_read(module: nn.Module, read: Tensor) -> None:
         if state is not None and id(module) in starts:

@@ -140,6 +140,8 @@ def vocabulary(architecture: Architecture) -> Tokens | None:
     """Return the stem of a model that could be a published one: causal, softmax, nothing but what plans vary."""
     a, stem = architecture, architecture.stem
     plain = (a.mask, a.score, a.normed, a.copy_rank, a.latent) == ("causal", "softmax", "all", None, None)
+    branches = (a.output_gate, a.output_scale, a.residual_rank, a.parallel) == ("no", "no", 0, False)
+    plain = plain and branches and not a.windows
     return stem if plain and isinstance(stem, Tokens) else None
 
 

@@ -145,7 +145,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
             raise ValueError("exactly one of input_ids and inputs_embeds is needed")
         places, visible = positions_and_visible(self.decoder.config, x, attention_mask, position_ids=position_ids)
         if places is not None:
-            hidden = self.decoder.placed(x, places, visible)
+            hidden = self.decoder.placed(x, places, visible, tokens=input_ids)
         elif input_ids is not None:
             hidden = self.decoder.hidden(input_ids)
         else:

@@ -20,7 +20,7 @@ from icl.stacks.mixes import Mixes, numbers
 from icl.training.optimiser import is_decayed
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
-from theory.plans.plan import Plan, learned, plan
+from theory.plans.plan import Plan, learned, learned_parameters, longest_shift, plan
 from theory.plans.streams import Streams
 
 FLOATS = {"cpu": 2**18, "cuda": 2**27}  # of a chunk's weights and scores: what stays in a core's cache; what fits
@@ -38,6 +38,12 @@ def misfit(config: Architecture, of: Plan) -> str | None:
         return "a stack has as many key/value heads as heads, and no dropout"
     if config.qk_norm or config.window:
         return "a stack has no norms of queries and keys, and no window"
+    if config.windows or config.output_gate != "no" or config.parallel:
+        return "a stack has no windows by layer, no gates of outputs and no feed-forward beside its attention"
+    if config.output_scale != "no" or config.residual_rank:
+        return "a stack has no scales of outputs and no residual maps"
+    if longest_shift(of) or any(weight.wide for weight in learned_parameters(of).values()):
+        return "a stack reads values of the tokens themselves, weighed by numbers"
     if of.dynamic != "no":
         return "a stack has no dynamic values"
     if isinstance(of.depth, Streams):
@@ -234,11 +240,17 @@ def _places(model: Decoder, shapes: dict[str, torch.Size]) -> dict[str, tuple[Te
     for name, shape in shapes.items():
         starts[name] = start
         start += math.prod(shape)
-    columns = {f"{LEARNED}.{learned_name(name)}": i for i, name in enumerate(learned(model.plan))}
+    places_of_numbers = {number: i for i, number in enumerate(learned(model.plan))}
+    columns = {
+        f"{LEARNED}.{learned_name(name)}": [
+            places_of_numbers[number] for number in ([f"{name}[{i}]" for i in parameter.places] or [name])
+        ]
+        for name, parameter in learned_parameters(model.plan).items()
+    }
     places = {}
     for name, parameter in model.named_parameters():
         if name in columns:
-            place = torch.tensor([starts[LEARNED] + columns[name]])
+            place = starts[LEARNED] + torch.tensor(columns[name])
         else:
             whole = torch.arange(math.prod(shapes[name])).view(shapes[name])
             module = model.get_submodule(name.rpartition(".")[0])

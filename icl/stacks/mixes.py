@@ -98,7 +98,8 @@ def _fill(fixed: Tensor, placed: Tensor, plan: Plan, n: int, role: Role, layer: 
             if term.source.layer != layer:
                 continue
             if isinstance(term.weight, Learned):
-                placed[places[term.weight.name], h - 1, term.source.head - 1] += 1
+                placed[places[term.weight.number], h - 1, term.source.head - 1] += term.weight.slope
+                fixed[h - 1, term.source.head - 1] += term.weight.offset
             else:
                 fixed[h - 1, term.source.head - 1] += term.weight
 

@@ -20,8 +20,9 @@ def is_decayed(name: str, parameter: nn.Parameter) -> bool:
 
 
 def is_orthogonalised(name: str, parameter: nn.Parameter) -> bool:
-    """Return whether Muon takes a parameter: the matrices of layers, neither embeddings nor the output layer."""
-    return parameter.ndim == 2 and is_decayed(name, parameter) and not name.startswith("stem.")
+    """Return whether Muon takes a parameter: the matrices of layers, no embeddings or tables, nor the output layer."""
+    embeds = name.startswith("stem.") or name.endswith(".table.weight")
+    return parameter.ndim == 2 and is_decayed(name, parameter) and not embeds
 
 
 def weighs_depth(name: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from theory.errors import at_least
 from theory.field.paper import PAPER
-from theory.plans.mix import Learned
-from theory.plans.plan import Plan, Shape, plan
+from theory.plans.mix import Learned, Mix, e, k, learned_weights, shifted, v
+from theory.plans.plan import Plan, Rule, Shape, plan
 from theory.plans.streams import INPUT, OUTPUT, Gate, Gates, Group, Step, Streams, Sum, Wide
 from theory.plans.variants import variant
 
@@ -145,3 +146,113 @@ def _layers(shape: Shape, layer: Callable[[int], Iterable[Step]], last: Step, co
     """Return the plan whose layers, from 1, have these steps, and whose head has the last."""
     steps = [step for n in range(1, shape.layers + 1) for step in layer(n)]
     return plan(shape, depth=Streams((*steps, last), copies))
+
+
+# --- sources of values and keys ---------------------------------------------------------------------------------------
+
+
+@variant(
+    PAPER,
+    "modded-nanogpt, github.com/KellerJordan/modded-nanogpt, value_embeds",
+    "values of the first and last layers get rows of tables added, one per token; every layer learns the weights",
+)
+def value_embeddings(shape: Shape, tables: int = 3, start: float = 0.5) -> Plan:
+    """Make v <- a_n v + b_n e_t, where the first `tables` layers share their tables with the last ones, in order.
+
+    Layers between have a_n alone.  A model of fewer than twice as many layers has half as many tables as layers.
+    """
+    at_least("tables", tables, 1)
+    count = min(tables, max(1, shape.layers // 2))
+
+    def values(n: int, h: int) -> Mix:
+        table = n if n <= count else n - (shape.layers - count)
+        scaled = Learned(f"own_{n}", start) * v(n, h)
+        return scaled + Learned(f"row_{n}", start) * e(table, h) if table > 0 else scaled
+
+    return plan(shape, values=values)
+
+
+@variant(
+    PAPER,
+    "modded-nanogpt, github.com/KellerJordan/modded-nanogpt, lamb, November 2024",
+    "every layer learns one number a, and mixes a of layer 1's values with 1 - a of its own",
+)
+def tied_resformer(shape: Shape, start: float = 0.5) -> Plan:
+    def values(n: int, h: int) -> Mix:
+        first = Learned(f"first_{n}", start)
+        return (1 - first) * v(n, h) + first * v(1, h) if n > 1 else v(1, h)
+
+    return plan(shape, values=values)
+
+
+@variant(
+    PAPER,
+    "RWKV, arXiv 2305.13048, its token shift, for values alone",
+    "every value is mixed with that of the token before, by a learned number per head and one minus it",
+)
+def shifted_values(shape: Shape, start: float = 0.5) -> Plan:
+    """Make v_t <- a v_t + (1 - a) v_{t-1}; RWKV has a number per channel of the projection's input instead."""
+
+    def values(n: int, h: int) -> Mix:
+        kept = learned_weights(f"kept_{n}", [start] * shape.heads)[h - 1]
+        return kept * v(n, h) + (1 - kept) * shifted(v(n, h))
+
+    return plan(shape, values=values)
+
+
+@variant(
+    PAPER,
+    "LIMe, arXiv 2502.09245, static routing",
+    "every head's keys and values are one learned sum of those of all heads of all layers so far",
+)
+def lime(shape: Shape) -> Plan:
+    """Mix keys and values alike from layer 2 on: a head begins with its own.
+
+    The authors' code draws the other weights; here they begin at 0, since a plan's numbers are fixed.
+    """
+
+    heads = range(1, shape.heads + 1)
+
+    @cache
+    def routes(n: int) -> tuple[tuple[tuple[int, int], ...], tuple[Learned, ...]]:
+        """Return the sources of layer n's heads, and the weights of all heads, one head after another."""
+        sources = tuple((m, g) for m in range(1, n + 1) for g in heads)
+        starts = [float(source == (n, head)) for head in heads for source in sources]
+        return sources, learned_weights(f"route_{n}", starts)
+
+    def routed(own: Rule) -> Rule:
+        def mixed(n: int, h: int) -> Mix:
+            if n == 1:
+                return own(n, h)
+            sources, weights = routes(n)
+            of_head = weights[(h - 1) * len(sources) : h * len(sources)]
+            terms = (weight * own(*source) for weight, source in zip(of_head, sources, strict=True))
+            return Mix(tuple(term for mix in terms for term in mix.terms))
+
+        return mixed
+
+    return plan(shape, keys=routed(k), values=routed(v))
+
+
+@variant(
+    PAPER,
+    "Gemma 3n, config num_kv_shared_layers; the part `windows` gives the layers their windows",
+    "the last layers use the keys and values of the last layer of their kind, local or global, before them",
+)
+def gemma_sharing(shape: Shape, every: int = 5, shared: int = 0) -> Plan:
+    """Share keys and values in the last `shared` layers; every `every`-th layer is global, and others are local.
+
+    By default three sevenths of the layers share, as 15 of 35 do.  A layer whose kind does not stand before them keeps
+    its own.
+    """
+    at_least("every", every, 1)
+    at_least("shared", shared, 0)
+    if shared >= shape.layers:
+        raise ValueError(f"shared must be less than the {shape.layers} layers, got {shared}")
+    own = shape.layers - (shared or 3 * shape.layers // 7)
+
+    def source(n: int) -> int:
+        alike = [m for m in range(1, own + 1) if (m % every == 0) == (n % every == 0)]
+        return alike[-1] if n > own and alike else n
+
+    return plan(shape, keys=lambda n, h: k(source(n), h), values=lambda n, h: v(source(n), h))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from theory.plans.architecture import Architecture, Norm, Patches, Tokens
 from theory.plans.depth import reads_together, two_phases
 from theory.plans.mix import KINDS, Kind
-from theory.plans.plan import Plan, built, learned, lifetimes
+from theory.plans.plan import Plan, built, learned_parameters, lifetimes
 
 __all__ = [
     "CachedNumbers",
@@ -36,7 +36,7 @@ class Widths:
     """Output widths of what one layer's attention projects from its input; 0: not built.
 
     Under a latent, `key` is the decoupled rotary key and `value` the slices of the latent.
-    `query_gate` and `key_gate` are the two further projections of dynamic values.
+    `query_gate` and `key_gate` are the two further projections of dynamic values, `output_gate` that of a gated output.
     """
 
     query: int
@@ -45,11 +45,18 @@ class Widths:
     query_gate: int
     key_gate: int
     attended: int  # all heads' outputs side by side, from which the output projection reads
+    output_gate: int = 0
+    table: int = 0  # a row of the layer's table, which is looked up, not projected
 
     @property
     def reads_input(self) -> bool:
         """True if the layer projects anything, and so has a norm before it."""
-        return bool(self.query or self.key or self.value or self.query_gate)
+        return bool(self.projected or self.output_gate)
+
+    @property
+    def projected(self) -> int:
+        """The width of all that is projected from the layer's input, with biases where there are such."""
+        return self.query + self.key + self.value + self.query_gate + self.key_gate
 
 
 def projections(config: Architecture, plan: Plan) -> list[Widths]:
@@ -66,7 +73,10 @@ def projections(config: Architecture, plan: Plan) -> list[Widths]:
             key, value = config.latent.rope * bool(key), heads["v"] * config.latent.width // config.n_heads
         live = len(plan.live(layer))
         gates = query_gate * live * config.group * width, key_gate * live * width
-        return Widths(query, key, value, *gates, attended=live * config.group * width)
+        attended = live * config.group * width
+        of_output = {"no": 0, "head": live * config.group, "element": attended}[config.output_gate]
+        table = heads["e"] * width
+        return Widths(query, key, value, *gates, attended=attended, output_gate=of_output, table=table)
 
     return [of_layer(layer) for layer in range(1, config.n_layers + 1)]
 
@@ -79,21 +89,26 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
     feed_forwards = config.n_layers * config.has_feed_forward(plan)
     copies = () if config.copy_rank is None else (0,)
     rows = d + config.qkv_bias
+    normed = sum(p.reads_input or n in copies or config.parallel for n, p in enumerate(shapes))
+    of_scale = {"no": 0, "number": 1, "vector": d}[config.output_scale]
     return {
         "embedding": _embedding(config),
         "positions": _positions(config, plan),
         "queries": rows * sum(p.query for p in shapes),
         "keys": rows * sum(p.key for p in shapes),
         "values": rows * sum(p.value for p in shapes),
+        "tables": _vocabulary(config) * sum(p.table for p in shapes),
         "latent": _latent(config) * len(attention),
         "dynamic": rows * sum(p.query_gate + p.key_gate for p in shapes),
         "output": sum((p.attended + config.bias) * d for p in attention) * plan.output_projection,
         "copy": 0 if config.copy_rank is None else d * d,
-        "mixing": len(learned(config.attending(plan))),
+        "gates": d * sum(p.output_gate for p in shapes),
+        "scales": of_scale * config.sublayers(plan),
+        "residual_maps": 2 * config.residual_rank * d * config.sublayers(plan),
+        "mixing": sum(p.size(config.width) for p in learned_parameters(config.attending(plan)).values()),
         "feed_forward": _feed_forward(config) * feed_forwards,
         "norms": norm_parameters(config, config.head_norm)
-        + norm_parameters(config, config.sublayer_norm)
-        * (feed_forwards + sum(p.reads_input or n in copies for n, p in enumerate(shapes)))
+        + norm_parameters(config, config.sublayer_norm) * (feed_forwards * (not config.parallel) + normed)
         + config.qk_norm * config.width * sum(bool(p.query) + bool(p.key) for p in shapes),
         "depth": plan.depth.parameters(d, config.n_layers, config.sublayers(plan) // config.n_layers),
         "head": _head(config),
@@ -127,6 +142,10 @@ def _embedding(config: Architecture) -> int:
             return (patch * patch * channels + 1 + 1) * config.d_model  # weights, bias, class token
         case stem:
             return stem.width * config.d_model if stem.read_in else 0
+
+
+def _vocabulary(config: Architecture) -> int:
+    return config.stem.vocab if isinstance(config.stem, Tokens) else 0
 
 
 def _head(config: Architecture) -> int:
@@ -195,21 +214,33 @@ def depth_memory(config: Architecture, plan: Plan) -> int:
 
 @dataclass(frozen=True)
 class CachedNumbers:
-    """Cached numbers per token, by the layer that makes them."""
+    """Cached numbers per token, by the layer that makes them.
+
+    indices     of the token itself, for tables whose rows are looked up again: 1 or 0
+    """
 
     keys: tuple[int, ...]
     values: tuple[int, ...]
+    indices: int = 0
 
     @property
     def total(self) -> int:
+        """The numbers of all layers, without indices."""
         return sum(self.keys) + sum(self.values)
+
+    def bytes(self, number: int) -> int:
+        """Return the bytes of a token, where a number of keys and values has `number` bytes."""
+        return number * self.total + INDEX * self.indices
+
+
+INDEX = 4  # bytes of a token's index
 
 
 def cache(config: Architecture, plan: Plan) -> CachedNumbers:
     """Return the numbers that decoding caches per token.  Bytes are these numbers times the bytes of the dtype.
 
     Under a latent, its slices count as values and the decoupled rotary keys as keys.  Dynamic values cache their key
-    gates beside the values.
+    gates beside the values.  Of tables the token's index is cached, and no row.
     """
     attending = config.attending(plan)
     attended = [life.source for life in lifetimes(attending) if life.cached]
@@ -224,16 +255,17 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
         return CachedNumbers(keys, tuple(piece * heads("v", n) for n in layers))
     gates = [len(attending.live(n)) * plan.gates[1] for n in layers]
     keys = tuple(config.width * heads("k", n) for n in layers)
-    return CachedNumbers(keys, tuple(config.width * (heads("v", n) + gates[n - 1]) for n in layers))
+    values = tuple(config.width * (heads("v", n) + gates[n - 1]) for n in layers)
+    return CachedNumbers(keys, values, indices=int(any(source.kind == "e" for source in attended)))
 
 
 def flops(config: Architecture, plan: Plan, context: int) -> int:
     """Return the forward FLOPs of one token; a product and a sum are two.
 
     Counted are the products with weight matrices, attention, and reads over depth.  Not counted are norms, activations,
-    rotations, biases (those of scores included), the mixing of values, an image's class scores and the toy's assumed
-    copy.  The mean over a causal sequence of T tokens is the value at (T + 1) / 2, or smaller with a window.
-    A backward pass costs twice as much again.
+    rotations, gating and scaling, biases (those of scores included), looking up rows of tables, the mixing of values,
+    an image's class scores and the toy's assumed copy.  The mean over a causal sequence of T tokens is the value at (T
+    + 1) / 2, or smaller with a window. A backward pass costs twice as much again.
 
     Args:
         config: The architecture.
@@ -242,7 +274,8 @@ def flops(config: Architecture, plan: Plan, context: int) -> int:
     """
     attending = config.attending(plan)
     layers = range(1, config.n_layers + 1)
-    over_time = min(context, config.window or context) * sum(_attention_flops(config, attending, n) for n in layers)
+    seen = {n: min(context, config.window_of(n) or context) for n in layers}
+    over_time = sum(seen[n] * _attention_flops(config, attending, n) for n in layers)
     return 2 * _products(config, plan) + over_time + plan.depth.flops(config.d_model, depth_sources(config, plan))
 
 
@@ -251,12 +284,13 @@ def _products(config: Architecture, plan: Plan) -> int:
     d, attending = config.d_model, config.attending(plan)
     count = 0
     for n, p in enumerate(projections(config, plan), 1):
-        count += d * (p.query + p.key + p.value + p.query_gate + p.key_gate) + d * p.attended * plan.output_projection
+        count += d * (p.projected + p.output_gate + p.attended * plan.output_projection)
         if config.latent is not None:
             lists = len(attending.head(n, 1).values)
             count += lists * 2 * config.latent.width * config.n_heads * config.width
     if config.has_feed_forward(plan):
         count += config.n_layers * (2 + config.gated) * d * config.d_ff
+    count += config.sublayers(plan) * 2 * config.residual_rank * d
     match config.stem:
         case Tokens(vocab):
             return count + vocab * d

@@ -15,7 +15,7 @@ from typing import Literal
 
 from theory.errors import field_problems
 from theory.plans.mix import Learned, Mix
-from theory.plans.plan import ABSENT, Plan, Shape
+from theory.plans.plan import ABSENT, Plan, Shape, built, learned_parameters, longest_shift
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,15 @@ class Architecture:
     normed                  where `norm` stands: before every sublayer and the head (all), or before either alone; a
                             latent has its own wherever there is a `norm`
     window                  the number of tokens that a token sees, itself the last of them; 0: all before it
+    windows                 the same by layer, in place of `window`: of layer 1, 2 and so on, and from the first again
+    output_gate             what a head gives is multiplied by a sigmoid of a linear map of what its layer reads: one
+                            number per query head (head), or one for each of its numbers (element)
+    output_scale            what a sublayer puts out is multiplied by a learned number, or by a learned vector of the
+                            model's width, whose numbers begin at `scale_start`
+    residual_rank           a sublayer adds a linear map of this rank of what it reads, before its norm, to its output;
+                            0: it does not
+    parallel                a layer's attention and feed-forward read the same input through one norm, and their
+                            outputs are added: one sublayer
     tanh_gelu               without a gate: GELU's approximation by a tanh, as GPT-2 was released
     rope_stretched          rotary positions at rates of their own
     positions               rotary; learned vectors, added to the embedding; none; or bias: a learned number for every
@@ -123,6 +132,12 @@ class Architecture:
     qk_norm: bool = False
     window: int = 0
     normed: Literal["all", "sublayers", "head"] = "all"
+    windows: tuple[int, ...] = ()
+    output_gate: Literal["no", "head", "element"] = "no"
+    output_scale: Literal["no", "number", "vector"] = "no"
+    scale_start: float = 0.0
+    residual_rank: int = 0
+    parallel: bool = False
 
     def __post_init__(self) -> None:
         parts = [self, self.stem, *(part for part in (self.latent, self.rope_stretched) if part)]
@@ -154,6 +169,16 @@ class Architecture:
         return "none" if self.normed == "sublayers" else self.norm
 
     @property
+    def longest_window(self) -> int:
+        """The number of tokens that some layer sees at most; 0: all."""
+        windows = self.windows or (self.window,)
+        return max(windows) if all(windows) else 0
+
+    def window_of(self, layer: int) -> int:
+        """Return the number of tokens that a token sees in a layer, from 1; 0: all before it."""
+        return self.windows[(layer - 1) % len(self.windows)] if self.windows else self.window
+
+    @property
     def shape(self) -> Shape:
         """The shape for which plans of this architecture are made."""
         return Shape(self.n_layers, self.kv_heads)
@@ -163,7 +188,7 @@ class Architecture:
 
     def sublayers(self, plan: Plan) -> int:
         """Return the number of sublayers in all layers together."""
-        return self.n_layers * (1 + self.has_feed_forward(plan))
+        return self.n_layers * (1 + (self.has_feed_forward(plan) and not self.parallel))
 
     def attending(self, plan: Plan) -> Plan:
         """Return the plan without the first layer's heads where the assumed copy stands in for them."""
@@ -175,7 +200,7 @@ class Architecture:
         for name in ("d_model", "n_layers", "n_heads", "context"):
             if (value := getattr(self, name)) < 1:
                 yield f"{name} must be at least 1, got {value}"
-        for name in ("d_ff", "n_kv_heads", "head_dim", "window"):
+        for name in ("d_ff", "n_kv_heads", "head_dim", "window", "residual_rank"):
             if (value := getattr(self, name)) < 0:
                 yield f"{name} must not be negative, got {value}"
         if not self.head_dim and self.d_model % self.n_heads:
@@ -196,13 +221,25 @@ class Architecture:
             yield from _problems_of_stretched(self, self.rope_stretched)
         if self.norm == "none" and self.normed != "all":
             yield f"without norms there are none before the {self.normed} alone: normed must be all"
-        if self.window and self.mask != "causal":
+        if (self.window or any(self.windows)) and self.mask != "causal":
             yield f"a window ends at the token that looks through it: the mask must be causal, got {self.mask}"
+        yield from _problems_of_windows(self)
+        if self.output_scale == "no" and self.scale_start:
+            yield f"without a scale of outputs there is none to begin at {self.scale_start}: output_scale is no"
         if self.tanh_gelu and self.gated:
             yield "a gated feed-forward has SiLU, and no GELU to approximate"
         yield from _problems_of_stem(self)
         if self.copy_rank is not None and self.qk_norm:
             yield "the assumed copy is the toy's, whose queries and keys have no norm"
+        others = {
+            "windows by layer": self.windows != (),
+            "a gate of its output": self.output_gate != "no",
+            "a scale of its output": self.output_scale != "no",
+            "a residual map": self.residual_rank > 0,
+            "a feed-forward beside its attention": self.parallel,
+        }
+        for what in (what for what, there in others.items() if there and self.copy_rank is not None):
+            yield f"the assumed copy is the toy's, which does not have {what}"
         if self.copy_rank is not None and not 0 <= self.copy_rank <= self.d_model:
             yield f"copy_rank must be from 0 to d_model = {self.d_model}, got {self.copy_rank}"
 
@@ -217,8 +254,18 @@ class Architecture:
             yield "projections to and from a latent have no bias"
         if self.qk_norm:
             yield "a latent has a norm of its own, and its queries and keys none"
+        if self.output_gate != "no":
+            yield "a gate of what heads give is built for heads with keys of their own, not for a latent"
         if self.copy_rank is not None:
             yield "the assumed copy is the toy's, which has no latent"
+
+
+def _problems_of_windows(config: Architecture) -> Iterator[str]:
+    windows = config.windows
+    if not isinstance(windows, tuple) or not all(type(size) is int and size >= 0 for size in windows):
+        yield f"windows by layer must be whole numbers from 0, got {windows!r}"
+    elif windows and config.window:
+        yield f"a window is the same in all layers, or given by layer: got {config.window} and {windows}"
 
 
 def _problems_of_stretched(config: Architecture, rates: Stretched) -> Iterator[str]:
@@ -251,6 +298,11 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
     yield from plan.depth.misfits(config.d_model, config.n_layers, config.sublayers(plan) // config.n_layers)
     if plan.depth.reads_apart and (config.latent is not None or config.copy_rank is not None or plan.dynamic != "no"):
         yield "three inputs of an attention go with neither a latent, an assumed copy nor dynamic values"
+    if plan.depth.reads_apart and (config.parallel or config.residual_rank):
+        yield "queries, keys and values of inputs of their own go with neither a parallel layer nor a residual map"
+    tables = any(kind == "e" for kind, _ in built(plan))
+    if tables and not isinstance(config.stem, Tokens):
+        yield "a table has a row for every token of a vocabulary, and this model reads none"
     if not plan.output_projection and config.n_heads * config.width != config.d_model:
         yield "without an output projection the heads together must be as wide as the model"
 
@@ -262,6 +314,12 @@ def _misfits_of_latent(plan: Plan) -> Iterator[str]:
     """
     if plan.dynamic != "no":
         yield "dynamic values are made per head: they have no meaning with a latent, which serves all heads"
+    if any(kind == "e" for kind, _ in built(plan)):
+        yield "the rows of a table are values of heads: they have no meaning with a latent, which serves all heads"
+    if longest_shift(plan):
+        yield "a latent makes keys and values alike: its values alone cannot be shifted"
+    if any(weight.wide for weight in learned_parameters(plan).values()):
+        yield "a learned weight as wide as a head has no meaning with a latent, whose slices have another width"
     for n, row in enumerate(plan.table, 1):
         if any(head.beside.terms for head in row):
             yield f"layer {n}: a term beside the attention is one head's, and a latent serves all heads"

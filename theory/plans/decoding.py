@@ -19,46 +19,57 @@ fast as MHA and no faster, but more sequences fit.  The time that it saves is ha
 
 from __future__ import annotations
 
-from theory.plans.accounting import total_parameters
+from operator import mul
+
+from theory.plans.accounting import parameters, projections, total_parameters
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.mix import Source
 from theory.plans.plan import Plan, lifetimes
 
 
 def reads(config: Architecture, plan: Plan) -> int:
-    """Return the numbers that a step of decoding reads per earlier token, all layers together."""
+    """Return the numbers that a step of decoding reads per earlier token, all layers together.
+
+    They include the rows of tables, which are looked up again for every earlier token.
+    """
+    return sum(_reads_by_layer(config, plan))
+
+
+def _reads_by_layer(config: Architecture, plan: Plan) -> list[int]:
     attending = config.attending(plan)
     kept = {life.source for life in lifetimes(attending) if life.cached}
     latent = config.latent
     key, value = (config.width,) * 2 if latent is None else (0, latent.width // config.n_heads)
-    count = 0
+    found = []
     for n in range(1, config.n_layers + 1):
         sources: set[Source] = set()
         for h in attending.live(n):
             head = attending.head(n, h)
-            sources |= {term.source for mix in (*head.keys, *head.values) for term in mix.terms} & kept
+            sources |= {term.source.unshifted for mix in (*head.keys, *head.values) for term in mix.terms} & kept
         of_keys = [source for source in sources if source.kind == "k"]
-        count += key * len(of_keys) + value * (len(sources) - len(of_keys))
+        count = key * len(of_keys) + value * (len(sources) - len(of_keys))
         if latent is not None:  # rotary keys are a layer's, not a head's
             count += latent.rope * len({source.layer for source in of_keys})
-        count += config.width * len(attending.live(n)) * plan.gates[1]
-    return count
+        found.append(count + config.width * len(attending.live(n)) * plan.gates[1])
+    return found
 
 
 def numbers_of_a_step(config: Architecture, plan: Plan, batch: int, tokens: int) -> int:
     """Return all numbers that one step of decoding reads.
 
     These are the weights and, per sequence, what its layers attend over.  An embedding that is not tied to the head
-    counts one row per sequence.
+    counts one row per sequence, and so does every table.
 
     Args:
         config: The architecture.
         plan: The variant.
         batch: Sequences, each of which decodes one token.
-        tokens: Earlier tokens of each sequence; a window reads its last ones at most.
+        tokens: Earlier tokens of each sequence; a layer's window reads its last ones at most.
     """
     stem = config.stem
-    table = stem.vocab * config.d_model if isinstance(stem, Tokens) and not stem.tied else 0
-    rows = batch * config.d_model if table else 0
-    seen = min(tokens, config.window or tokens)
-    return total_parameters(config, plan) - table + rows + batch * seen * reads(config, plan)
+    untied = isinstance(stem, Tokens) and not stem.tied
+    looked_up = parameters(config, plan)["tables"] + (parameters(config, plan)["embedding"] if untied else 0)
+    row = sum(p.table for p in projections(config, plan)) + (config.d_model if untied else 0)
+    seen = [min(tokens, config.window_of(n) or tokens) for n in range(1, config.n_layers + 1)]
+    earlier = sum(map(mul, seen, _reads_by_layer(config, plan)))
+    return total_parameters(config, plan) - looked_up + batch * (row + earlier)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from theory.errors import BadInput
 from theory.plans.mix import Learned, Source
-from theory.plans.plan import Chain, HeadPlan, Plan, Residual
+from theory.plans.plan import Chain, HeadPlan, Plan, Residual, built, learned_parameters, longest_shift
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,16 @@ class NotCovered(BadInput):
     """A plan that the two-layer toy does not cover."""
 
 
+def check_sources(plan: Plan) -> None:
+    """Raise NotCovered, saying why, if heads read what tokens of a toy, which are vectors of a prompt, do not have."""
+    if any(kind == "e" for kind, _ in built(plan)):
+        raise NotCovered("the toy's tokens are vectors: it has no tables of tokens")
+    if longest_shift(plan):
+        raise NotCovered("the toy attends over values of the tokens themselves, and not of tokens before them")
+    if any(parameter.wide for parameter in learned_parameters(plan).values()):
+        raise NotCovered("the toy's weights of values are numbers, not vectors")
+
+
 def toy_heads(plan: Plan) -> Heads:
     """Return the heads that a two-layer plan's second layer sums: one for each value and key of a head that meet.
 
@@ -75,6 +85,7 @@ def toy_heads(plan: Plan) -> Heads:
         raise NotCovered("the toy's second layer reads the first one's output alone: it has no depth rule")
     if plan.dynamic != "no":
         raise NotCovered("the toy's values do not depend on the query")
+    check_sources(plan)
     if not plan.output_projection:
         raise NotCovered("the toy's heads are as wide as its tokens and need an output projection")
     return tuple(
@@ -93,16 +104,20 @@ def _pairs(h: int, head: HeadPlan) -> Iterator[tuple[Source, Source]]:
     several = {pair: weights for pair, weights in meet.items() if len(weights) > 1}
     if any(isinstance(w, Learned) for weights in several.values() for pair in weights for w in pair):
         raise NotCovered(f"head {h} attends over a value and a key in several lists with learned weights")
-    left_out = {
-        pair
-        for pair, weights in several.items()
-        if abs(sum(a * b for a, b in weights)) < 1e-12  # type: ignore[operator, misc]
-    }
+    left_out = {pair for pair, weights in several.items() if abs(sum(map(_product, weights))) < 1e-12}
     pairs = [pair for pair in meet if pair not in left_out]
     # One list: the weights are products.  Several: they can be taken into W and K where no cycle binds them.
     if len(head.values) > 1 and has_cycle(pairs):
         raise NotCovered(f"head {h} attends over lists whose weights bind its W and K to each other")
     yield from pairs
+
+
+def _product(weights: tuple[float | Learned, float | Learned]) -> float:
+    """Return the product of two fixed weights."""
+    first, second = weights
+    assert not isinstance(first, Learned)
+    assert not isinstance(second, Learned)
+    return first * second
 
 
 def is_bound(plan: Plan) -> bool:

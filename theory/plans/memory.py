@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from theory.plans.accounting import live_heads, projections, total_parameters
 from theory.plans.architecture import Architecture, Patches, Tokens
-from theory.plans.plan import Plan
+from theory.plans.plan import Plan, built, shifts
 
 QUERIES_AT_A_TIME = 256  # that attend where no fused kernel applies; what more of them keep is made again
 
@@ -16,16 +16,17 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     to their positions, two more of each.  Of dropout its mask.  Of attention: what is projected, of the revised form of
     dynamic values what there is before the gate, and what comes out before and after heads are joined; where no fused
     kernel applies and a whole context attends at once, weights over time too.  Of the feed-forward: what its products
-    and its activation put out.  Of a depth rule that weighs: each read, and what it is put together from.  Of the head:
-    log-probabilities.
+    and its activation put out.  Of a depth rule that weighs: each read, and what it is put together from.  Of a gate
+    its sigmoid, of a scale what it multiplies, of a residual map what lies between its factors; rows of tables, and
+    what is shifted.  Of the head: log-probabilities.
 
     fused   attention with dropout, with a latent or with dynamic values has a fused kernel, as on a GPU
     """
     d, sublayers, plan = config.d_model, config.sublayers(plan), config.attending(plan)
     outs = 1 + plan.output_projection + (plan.dynamic == "revised")
-    heads = sum(
-        p.query + p.key + p.value + p.query_gate + p.key_gate + outs * p.attended for p in projections(config, plan)
-    )
+    heads = sum(p.projected + p.output_gate + p.table + outs * p.attended for p in projections(config, plan))
+    heads += config.width * sum(len(built(plan)[key]) * len(by_shift) for key, by_shift in shifts(plan).items())
+    every = config.d_model * (config.output_scale != "no") + config.residual_rank
     if config.qk_norm:
         heads += 2 * sum(p.query + p.key for p in projections(config, plan))
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
@@ -36,7 +37,7 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     over_time = 0
     if config.context <= QUERIES_AT_A_TIME:
         over_time = _weights_over_time(config, plan, fused) * live_heads(config, plan) * config.context
-    return norms * d + reads + heads + inner + over_time + answered(config)
+    return norms * d + reads + heads + inner + sublayers * every + over_time + answered(config)
 
 
 def reads_over_depth(config: Architecture, plan: Plan) -> int:
@@ -122,7 +123,11 @@ def activation_bytes(
 def visible_bytes(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
     """Return the bytes of the tables, shape (T, T), that say which tokens see each other.
 
-    One table has a byte per pair.  With a window, fused kernels keep one of float32 per layer besides.
+    One table has a byte per pair, and one more for every window that is a layer's own.  Fused kernels keep one of
+    float32 besides in every layer with a window.
     """
-    windowed = 0 < config.window < config.context and not _weights_over_time(config, plan, fused)
-    return (1 + 4 * config.n_layers * windowed) * config.context**2
+    windows = [config.window_of(n) for n in range(1, config.n_layers + 1)]
+    short = [size for size in windows if 0 < size < config.context]
+    kept = 0 if _weights_over_time(config, plan, fused) else 4 * len(short)
+    own = len(set(short)) if config.windows else 0
+    return (1 + own + kept) * config.context**2

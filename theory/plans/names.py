@@ -54,8 +54,54 @@ def qk_norm(config: Architecture) -> Architecture:
     return replace(config, qk_norm=True)
 
 
+def windows(config: Architecture, pattern: tuple[int, ...] = ()) -> Architecture:
+    """Give the layers windows in turn, 0 for all tokens; by default a quarter of the context in five of six layers."""
+    return replace(config, windows=pattern or (max(1, config.context // 4),) * 5 + (0,))
+
+
+def gated_heads(config: Architecture) -> Architecture:
+    """Multiply what each head gives by a sigmoid of what its layer reads: gated attention, a number per head."""
+    return replace(config, output_gate="head")
+
+
+def gated_outputs(config: Architecture) -> Architecture:
+    """Multiply what each head gives by a sigmoid of what its layer reads: gated attention, elementwise."""
+    return replace(config, output_gate="element")
+
+
+def rezero(config: Architecture) -> Architecture:
+    """Multiply what each sublayer puts out by a learned number, at first 0 (ReZero, arXiv 2003.04887)."""
+    return replace(config, output_scale="number")
+
+
+def layer_scale(config: Architecture, start: float = 0.1) -> Architecture:
+    """Multiply what each sublayer puts out by a learned vector (LayerScale, arXiv 2103.17239)."""
+    return replace(config, output_scale="vector", scale_start=start)
+
+
+def laurel(config: Architecture, rank: int = 0) -> Architecture:
+    """Add a low-rank map of what each sublayer reads to its output (LAuReL-LR, arXiv 2411.07501)."""
+    return replace(config, residual_rank=rank or max(1, config.d_model // 16))
+
+
+def parallel(config: Architecture) -> Architecture:
+    """Let attention and feed-forward of a layer read the same input, through one norm (GPT-J, PaLM)."""
+    return replace(config, parallel=True)
+
+
 HEAD_KINDS: dict[str, Callable[..., Architecture]] = {"gqa": gqa, "mqa": mqa, "mla": mla}
-SIZES = {**HEAD_KINDS, "window": window, "qk-norm": qk_norm}  # what is not a plan's, but the architecture's
+SIZES: dict[str, Callable[..., Architecture]] = {  # what is not a plan's, but the architecture's
+    **HEAD_KINDS,
+    "window": window,
+    "windows": windows,
+    "qk-norm": qk_norm,
+    "gated-heads": gated_heads,
+    "gated-outputs": gated_outputs,
+    "rezero": rezero,
+    "layer-scale": layer_scale,
+    "laurel": laurel,
+    "parallel": parallel,
+}
 
 _PART = re.compile(r"\s*(?P<file>[^:]+\.py:)?(?P<name>[^:]+?)\s*(?::(?P<options>.*))?$")
 

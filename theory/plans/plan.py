@@ -9,8 +9,10 @@ projections make of its input, for head h.  A plan gives each head, as sums of t
     beside    values of the same token, added to its output   vanilla: nothing
 
 so that ResFormer is `values = 0.5 * v(n, h) + 0.5 * v(1, h)`.  Keys and values may be lists of equal length: the head
-then attends over their concatenation along time, with one softmax.  A head whose values are `NOTHING` is not built, and
-neither is a projection that nobody reads.  Under grouped queries a head is a key/value head with all of its queries.
+then attends over their concatenation along time, with one softmax.  `e(n, h)`, a row of a table for the token itself,
+may stand among values and beside them, and values may be `shifted` by tokens.  A head whose values are `NOTHING` is not
+built, and neither is a projection that nobody reads.  Under grouped queries a head is a key/value head with all of its
+queries.
 
 The depth rule says how a sublayer's input is made from what the sublayers before it put out.
 """
@@ -26,7 +28,22 @@ from typing import Literal
 
 from theory.errors import at_least, field_problems
 from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual, depth_problems
-from theory.plans.mix import KINDS, NOTHING, Kind, Learned, Mix, Source, Term, k, q, total, v
+from theory.plans.mix import (
+    KINDS,
+    NOTHING,
+    Kind,
+    Learned,
+    Mix,
+    Source,
+    Term,
+    e,
+    k,
+    learned_weights,
+    q,
+    shifted,
+    total,
+    v,
+)
 
 # A user's plan needs no other import.
 __all__ = [
@@ -39,9 +56,12 @@ __all__ = [
     "Plan",
     "Residual",
     "Shape",
+    "e",
     "k",
+    "learned_weights",
     "plan",
     "q",
+    "shifted",
     "total",
     "v",
 ]
@@ -136,12 +156,34 @@ class Plan:
         attended: set[Source] = set()
         for n, h in self.shape.cells():
             head = self.head(n, h)
-            over_time = [t.source for mix in (*head.keys, *head.values) for t in mix.terms]
+            over_time = [t.source.unshifted for mix in (*head.keys, *head.values) for t in mix.terms]
             attended.update(over_time)
             within = [t.source for mix in (head.query, head.beside) for t in mix.terms]
             last |= dict.fromkeys(over_time + within, n)
         order = sorted(last, key=lambda s: (s.layer, KINDS.index(s.kind), s.head))
         return tuple(Lifetime(s, last[s], s in attended) for s in order)
+
+    @cached_property
+    def _shifts(self) -> Mapping[tuple[Kind, int], Mapping[int, int]]:
+        found: dict[tuple[Kind, int], dict[int, int]] = {}
+        for n, h in self.shape.cells():
+            sources = (t.source for mix in self.head(n, h).values for t in mix.terms)
+            for source in (source for source in sources if source.shift):
+                found.setdefault((source.kind, source.layer), {})[source.shift] = n
+        return found
+
+    @cached_property
+    def _learned_parameters(self) -> Mapping[str, LearnedParameter]:
+        found: dict[str, dict[int, float]] = {}
+        wide: dict[str, bool] = {}
+        for weight in _learned(self):
+            found.setdefault(weight.name, {})[-1 if weight.place is None else weight.place] = weight.start
+            wide[weight.name] = weight.wide
+        parameters = {}
+        for name, starts in found.items():
+            places = tuple(sorted(place for place in starts if place >= 0))
+            parameters[name] = LearnedParameter(places, tuple(starts[place] for place in places or (-1,)), wide[name])
+        return parameters
 
     @cached_property
     def _built(self) -> Mapping[tuple[Kind, int], tuple[int, ...]]:
@@ -241,6 +283,7 @@ def problems(plan: Plan) -> list[str]:
 
 def _problems_of_heads(plan: Plan) -> Iterator[str]:
     first: dict[str, Learned] = {}
+    alike: dict[str, Learned] = {}
     for n, h in plan.shape.cells():
         head, where = plan.head(n, h), f"layer {n}, head {h}"
         if head.live and not head.query.terms:
@@ -253,17 +296,23 @@ def _problems_of_heads(plan: Plan) -> Iterator[str]:
             for term in mix.terms:
                 yield from _problems_of_term(plan.shape, term, kind, n, where)
                 if isinstance(weight := term.weight, Learned):
-                    before = first.setdefault(weight.name, weight)
-                    if before.start != weight.start:
-                        yield f"{where}: the learned weight {weight.name} has two starting values"
+                    if first.setdefault(weight.number, weight).start != weight.start:
+                        yield f"{where}: the learned weight {weight.number} has two starting values"
+                    before = alike.setdefault(weight.name, weight)
                     if before.shared != weight.shared:
                         yield f"{where}: the learned weight {weight.name} is shared in one place and not in another"
+                    if (before.place is None, before.wide) != (weight.place is None, weight.wide):
+                        what = "is one number, several, or as wide as a head, and not the same everywhere"
+                        yield f"{where}: the learned weight {weight.name} {what}"
+        for term in head.beside.terms:
+            if term.source.shift:
+                yield f"{where}: {term.source} cannot stand beside the attention; what is shifted is attended over"
 
 
 def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: str) -> Iterator[str]:
     source, weight = term.source, term.weight
     words = {"q": "queries", "k": "keys", "v": "values"}
-    if source.kind != kind:
+    if source.kind != kind and not (source.kind == "e" and kind == "v"):
         yield f"{where}: {source} cannot stand among {words[kind]}"
     if not type(source.layer) is type(source.head) is int:
         yield f"{where}: {source} must name a layer and a head by whole numbers"
@@ -272,12 +321,28 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
         yield f"{where}: {source} is of {what}"
     if not 1 <= source.head <= shape.heads:
         yield f"{where}: {source} is of a head that is not there; there are {shape.heads}"
-    if isinstance(weight, Learned) and not weight.name.isidentifier():
-        yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
-    if isinstance(weight, Learned) and not isinstance(weight.shared, bool):
-        yield f"{where}: `shared` of the learned weight {weight.name} must be true or false, got {weight.shared!r}"
+    if type(source.shift) is not int or source.shift < 0:
+        yield f"{where}: {source.unshifted} must be shifted by a whole number of tokens from 0, got {source.shift!r}"
+    elif source.shift and source.kind in ("q", "k"):
+        yield f"{where}: {source} has the position of another token; only values and tables are shifted"
+    if isinstance(weight, Learned):
+        yield from _problems_of_learned(weight, where)
     if not math.isfinite(term.start):
         yield f"{where}: the weight of {source} is not finite"
+
+
+def _problems_of_learned(weight: Learned, where: str) -> Iterator[str]:
+    if not weight.name.isidentifier():
+        yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
+    for name in ("shared", "wide"):
+        if not isinstance(getattr(weight, name), bool):
+            got = f"must be true or false, got {getattr(weight, name)!r}"
+            yield f"{where}: `{name}` of the learned weight {weight.name} {got}"
+    if weight.place is not None and (type(weight.place) is not int or weight.place < 0 or weight.wide):
+        got = f"must be a whole number from 0, got {weight.place!r}"
+        yield f"{where}: the place of the learned weight {weight.name} {got}"
+    if not math.isfinite(weight.slope) or not weight.slope:
+        yield f"{where}: the learned weight {weight.name} must count with a finite slope other than 0"
 
 
 def _problems_of_layers(plan: Plan) -> Iterator[str]:
@@ -317,28 +382,76 @@ def built(plan: Plan) -> Mapping[tuple[Kind, int], tuple[int, ...]]:
     return plan._built
 
 
+def shifts(plan: Plan) -> Mapping[tuple[Kind, int], Mapping[int, int]]:
+    """Return the shifts with which a projection or table is read, each with the last layer that does.
+
+    The keys are kinds and layers, as those of `built`.
+    """
+    return plan._shifts
+
+
+def longest_shift(plan: Plan) -> int:
+    """Return the number of tokens that the plan's sources reach back at most."""
+    return max((shift for by_shift in plan._shifts.values() for shift in by_shift), default=0)
+
+
 def learned(plan: Plan) -> dict[str, float]:
-    """Return the learned weights and their starting values, in order of first use."""
-    heads = [plan.head(n, h) for n, h in plan.shape.cells()]
-    mixes = [m for head in heads for m in (head.query, *head.keys, *head.values, head.beside)]
-    return {t.weight.name: t.weight.start for m in mixes for t in m.terms if isinstance(t.weight, Learned)}
+    """Return the learned numbers of the plan's weights and their starting values, in order of first use.
+
+    A wide weight's vector counts once.
+    """
+    return {weight.number: weight.start for weight in _learned(plan)}
+
+
+@dataclass(frozen=True)
+class LearnedParameter:
+    """The parameter that the learned weights of one name are.
+
+    places   of its numbers, in order; () for a number by itself
+    starts   of its numbers
+    wide     it is one vector as wide as a head
+    """
+
+    places: tuple[int, ...]
+    starts: tuple[float, ...]
+    wide: bool
+
+    def size(self, width: int) -> int:
+        """Return how many numbers it has, under heads of this width."""
+        return width if self.wide else len(self.starts)
+
+
+def learned_parameters(plan: Plan) -> Mapping[str, LearnedParameter]:
+    """Return the parameters of the plan's learned weights by name, in order of first use."""
+    return plan._learned_parameters
+
+
+def _learned(plan: Plan) -> Iterator[Learned]:
+    """Yield the learned weights of all terms, in order."""
+    heads = (plan.head(n, h) for n, h in plan.shape.cells())
+    mixes = (m for head in heads for m in (head.query, *head.keys, *head.values, head.beside))
+    return (t.weight for m in mixes for t in m.terms if isinstance(t.weight, Learned))
 
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring heads with one rule: head first + i reads, for each (weight, kind, layer, start), head start + i."""
+    """Neighbouring heads with one rule: head first + i reads, for each term, head start + i.
+
+    terms   (weight, kind, layer, start, shift) each
+    """
 
     first: int
     count: int
-    terms: tuple[tuple[float | Learned, Kind, int, int], ...]
+    terms: tuple[tuple[float | Learned, Kind, int, int, int], ...]
 
 
 def runs(heads: tuple[int, ...], mixes: tuple[Mix, ...]) -> tuple[Run, ...]:
     """Return the shortest list of runs that says what each head reads, in order.  `mixes[i]` belongs to `heads[i]`."""
-    rules = [tuple((t.weight, t.source.kind, t.source.layer, t.source.head) for t in mix.terms) for mix in mixes]
+    sources = [[(t.weight, t.source) for t in mix.terms] for mix in mixes]
+    rules = [tuple((weight, s.kind, s.layer, s.head, s.shift) for weight, s in terms) for terms in sources]
     breaks = [0]
     for i, (before, after) in enumerate(pairwise(zip(heads, rules, strict=True)), 1):
-        following = tuple((weight, kind, layer, head + 1) for weight, kind, layer, head in before[1])
+        following = tuple((weight, kind, layer, head + 1, shift) for weight, kind, layer, head, shift in before[1])
         if after != (before[0] + 1, following):
             breaks.append(i)
     return tuple(Run(heads[a], b - a, rules[a]) for a, b in pairwise([*breaks, len(heads)]))

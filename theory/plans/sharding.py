@@ -25,7 +25,8 @@ def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
     for n, p in enumerate(projections(config, plan), 1):
         reads = p.reads_input or (n == 1 and config.copy_rank is not None)
         rows = config.d_model + config.qkv_bias
-        count = rows * (p.query + p.key + p.value + p.query_gate + p.key_gate) + gain * reads
+        count = rows * p.projected + gain * (reads or config.parallel)
+        count += config.d_model * p.output_gate
         count += (p.attended + config.bias) * config.d_model * bool(p.attended) * plan.output_projection
         count += config.qk_norm * config.width * (bool(p.query) + bool(p.key))
         if config.positions == "bias":
@@ -35,10 +36,16 @@ def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
         there = [n for n, p in enumerate(projections(config, plan)) if p.attended]
         for n in there:
             attention[n] += of_one["latent"] // len(there)
+    if tables := sum(p.table for p in projections(config, plan)):
+        for n, p in enumerate(projections(config, plan)):
+            attention[n] += p.table * (of_one["tables"] // tables)
+    every = (of_one["scales"] + of_one["residual_maps"]) // config.sublayers(plan)
     if not config.has_feed_forward(plan):
-        return attention
-    feed_forward = of_one["feed_forward"] // config.n_layers + gain
-    return [count for own in attention for count in (own, feed_forward)]
+        return [own + every for own in attention]
+    feed_forward = of_one["feed_forward"] // config.n_layers
+    if config.parallel:
+        return [own + feed_forward + every for own in attention]
+    return [count + every for own in attention for count in (own, feed_forward + gain)]
 
 
 def recomputed(config: Architecture, plan: Plan, *, fused: bool = False) -> int:

@@ -59,13 +59,17 @@ def _rule(plan: Plan, name: str, layer: int) -> str:
 def _runs(plan: Plan, layer: int, reading: dict[int, Mix]) -> Iterator[str]:
     for run in runs(tuple(reading), tuple(reading.values())):
         terms = []
-        for weight, _, source, start in run.terms:
+        for weight, kind, source, start, shift in run.terms:
             number = f"{weight} " if isinstance(weight, Learned) else "" if weight == 1 else f"{weight:.3g} "
             whose = "own" if source == layer else f"layer {source}"
+            if kind == "e":
+                whose = "own table" if source == layer else f"layer {source}'s table"
             if start != run.first:
                 heads = _heads(range(start, start + run.count))
-                whose = f"own {heads}" if source == layer else f"layer {source}'s {heads}"
-            terms.append(number + whose)
+                whose = whose if kind == "e" or source == layer else f"{whose}'s"
+                whose = f"{whose} {heads}"
+            before = f", {shift} token{'s' if shift > 1 else ''} before" if shift else ""
+            terms.append(number + whose + before)
         everyone = run.count == plan.shape.heads
         yield ("" if everyone else f"{_heads(range(run.first, run.first + run.count))} ") + " + ".join(terms)
 
@@ -84,7 +88,7 @@ def sketch(plan: Plan, name: str) -> list[str]:
     return [f"{n:4} " + "".join(_mark(MAPS[name](head), n) for head in plan.table[n - 1]) for n in layers]
 
 
-SKETCH_KEY = "a row a layer, a column a head: . own, 1-9 and a-z another layer's, + a sum, | a concatenation"
+SKETCH_KEY = "a row a layer, a column a head: . own, 1-9 and a-z another layer's, @ a table, + a sum, | a concatenation"
 
 
 def _mark(mixes: tuple[Mix, ...], layer: int) -> str:
@@ -92,6 +96,8 @@ def _mark(mixes: tuple[Mix, ...], layer: int) -> str:
         return " "
     if len(mixes) > 1 or len(mixes[0].terms) > 1:
         return "|" if len(mixes) > 1 else "+"
+    if mixes[0].terms[0].source.kind == "e":
+        return "@"
     source = mixes[0].terms[0].source.layer
     if source == layer:
         return "."
@@ -117,11 +123,21 @@ def layer_words(config: Architecture, plan: Plan) -> str:
         parts.append("normed queries and keys")
     if config.window:
         parts.append(f"a window of {config.window} tokens")
+    if config.windows:
+        sizes = ", ".join(str(size) if size else "all" for size in config.windows)
+        parts.append(f"windows of {sizes} tokens, layer by layer in turn")
+    if config.output_gate != "no":
+        parts.append(f"a sigmoid gate of outputs, one per {'head' if config.output_gate == 'head' else 'number'}")
+    if config.output_scale != "no":
+        parts.append(f"outputs scaled by a learned {config.output_scale}, at first {config.scale_start:.3g}")
+    if config.residual_rank:
+        parts.append(f"residual maps of rank {config.residual_rank}")
     if plan.dynamic == "gate":
         parts.append("a linear gate of queries")
     elif plan.dynamic != "no":
         parts.append(f"dynamic values ({plan.dynamic} form)")
     if not plan.output_projection:
         parts.append("no output projection")
-    parts.append(f"feed-forward of {config.d_ff}" if config.has_feed_forward(plan) else "no feed-forward")
+    beside = " beside the attention" if config.parallel else ""
+    parts.append(f"feed-forward of {config.d_ff}{beside}" if config.has_feed_forward(plan) else "no feed-forward")
     return ", ".join(parts)

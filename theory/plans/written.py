@@ -2,8 +2,9 @@
 
     {"layers": 2, "heads": 2, "table": [[HEAD, HEAD], [HEAD, HEAD]], "depth": {"kind": "Residual"}, ...}
     HEAD    {"query": MIX, "keys": [MIX, ..], "values": [MIX, ..], "beside": MIX}, or null for one that is not built
-    MIX     [[weight, "v", layer, head], ..]; a learned weight is {"name": .., "start": ..}, a shared one has
-            "shared": true besides
+    MIX     [[weight, "v", layer, head], ..], with the tokens of a shift as one more number; a learned weight is
+            {"name": .., "start": ..}, with those fields of `theory.plans.mix.Learned` besides that have another value
+            than the usual one
 
 Standard library only.
 """
@@ -67,7 +68,10 @@ def _mix(mix: Mix) -> list[list[Any]]:
     def weight(term: Term) -> Any:
         return canonical(term.weight) if isinstance(term.weight, Learned) else term.weight
 
-    return [[weight(term), term.source.kind, term.source.layer, term.source.head] for term in mix.terms]
+    return [
+        [weight(t), t.source.kind, t.source.layer, t.source.head, *([t.source.shift] if t.source.shift else [])]
+        for t in mix.terms
+    ]
 
 
 def _read_head(head: Mapping[str, Any] | None) -> HeadPlan:
@@ -79,19 +83,31 @@ def _read_head(head: Mapping[str, Any] | None) -> HeadPlan:
 
 def _read_mix(terms: Any) -> Mix:
     found = []
-    for weight, kind, layer, head in terms:
+    for weight, kind, *places in terms:
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is no kind of source")
-        if not all(isinstance(x, int) and not isinstance(x, bool) for x in (layer, head)):
-            raise TypeError(f"layer {layer!r}, head {head!r}")
+        if len(places) not in (2, 3) or not all(isinstance(x, int) and not isinstance(x, bool) for x in places):
+            raise TypeError(f"layer and head, and perhaps a shift, are whole numbers, not {places!r}")
+        source = Source(kind, *places)
         if isinstance(weight, Mapping):
-            learned = Learned(**weight)
-            bad = not isinstance(learned.name, str) or isinstance(learned.start, str | bool)
-            if bad or not isinstance(learned.shared, bool):
-                raise TypeError(f"a learned weight {learned!r}")
-            found.append(Term(learned, Source(kind, layer, head)))
+            found.append(Term(_read_learned(weight), source))
         elif isinstance(weight, int | float) and not isinstance(weight, bool):
-            found.append(Term(weight, Source(kind, layer, head)))
+            found.append(Term(weight, source))
         else:
             raise TypeError(f"a weight {weight!r}")
     return Mix(tuple(found))
+
+
+def _read_learned(fields: Mapping[str, Any]) -> Learned:
+    learned = Learned(**fields)
+    numbers = (learned.start, learned.slope, learned.offset)
+    flags = (learned.shared, learned.wide)
+    place = learned.place
+    if (
+        not isinstance(learned.name, str)
+        or any(isinstance(x, bool) or not isinstance(x, int | float) for x in numbers)
+        or not all(isinstance(x, bool) for x in flags)
+        or not (place is None or (isinstance(place, int) and not isinstance(place, bool)))
+    ):
+        raise TypeError(f"a learned weight {learned!r}")
+    return learned

@@ -83,6 +83,10 @@ def depth_filters(plan: Plan) -> list[Polynomial]:
 def _weights(segments: Sequence[Mix], layer: int) -> tuple[tuple[int, float], ...]:
     if len(segments) != 1:
         raise BadInput(f"layer {layer} attends over {len(segments)} segments with one softmax, which is no filter")
+    if any(term.source.kind == "e" or term.source.shift for term in segments[0].terms):
+        raise BadInput(
+            f"layer {layer} attends over tables or over shifted values, which is no filter of layer 1's values"
+        )
     return tuple((term.source.layer, term.start) for term in segments[0].terms)
 
 

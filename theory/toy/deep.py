@@ -73,7 +73,7 @@ from typing import Any
 
 from theory.errors import BadInput
 from theory.plans.depth import DepthAverage, Residual
-from theory.plans.heads import NotCovered
+from theory.plans.heads import NotCovered, check_sources
 from theory.plans.plan import HeadPlan, Plan
 from theory.prompts.setting import Number
 
@@ -155,6 +155,7 @@ def reach(plan: Plan) -> Reach:
     """
     if plan.dynamic != "no":
         raise NotCovered("the deep toy's values do not depend on the query")
+    check_sources(plan)
     if not plan.output_projection:
         raise NotCovered("the deep toy's heads write the y slot through an output projection")
     if not isinstance(plan.depth, Residual | DepthAverage):

@@ -281,3 +281,5 @@ def _covered(plan: Plan) -> None:
         learned = any(isinstance(term.weight, Learned) for mix in mixes for term in mix.terms)
         if len(head.values) > 1 or head.beside.terms or learned:
             raise BadInput("the lead is proved for one list of keys, fixed weights and nothing beside the attention")
+        if any(term.source.kind == "e" or term.source.shift for mix in mixes for term in mix.terms):
+            raise BadInput("the lead is proved for projections of the tokens themselves, not for tables or shifts")

@@ -44,6 +44,15 @@ class Layer:
     def v(self, m: int, h: int) -> Tensor:
         return self.project("value", m, h)
 
+    def e(self, m: int, h: int) -> Tensor:
+        """The rows of layer m's table for the tokens."""
+        return self.project("table", m, h)
+
+    def weight(self, name: str, place: int) -> Tensor:
+        """One of the numbers, from 0, of a learned parameter; in a rehearsal there is only one."""
+        numbers = self.learned(name).reshape(-1)
+        return numbers[place] if len(numbers) > 1 else numbers[0]
+
     def A(self, h: int) -> Tensor:
         """The vanilla attention matrix of this layer: ResFormer, Eqn. 1."""
         return self.score(self.q(self.n, h), self.k(self.n, h))
@@ -123,11 +132,18 @@ def visible(mask: str, length: int) -> Tensor:
     return {"causal": j <= i, "none": (j >= 0) & (i >= 0), "context": (j < length - 1) & (i >= 0)}[mask]
 
 
-def score(made: Architecture, queries: Tensor, keys: Tensor) -> Tensor:
-    """ResFormer, Eqn. 1: softmax(Q K^T / sqrt(d)) over what is visible; or Q K^T, in SkipV1Former's linear toy."""
+def score(made: Architecture, n: int, queries: Tensor, keys: Tensor) -> Tensor:
+    """ResFormer, Eqn. 1: softmax(Q K^T / sqrt(d)) over what is visible; or Q K^T, in SkipV1Former's linear toy.
+
+    A layer with a window of w tokens sees those from w - 1 before on.
+    """
     products = torch.einsum("...id,...jd->...ij", queries, keys)
     segments = keys.shape[-2] // queries.shape[-2]
-    mask = visible(made.mask, queries.shape[-2]).repeat(1, segments)
+    seen = visible(made.mask, queries.shape[-2])
+    windows = made.windows or (made.window,)
+    if size := windows[(n - 1) % len(windows)]:
+        seen = seen & (torch.arange(len(seen))[:, None] - torch.arange(len(seen)) < size)
+    mask = seen.repeat(1, segments)
     if made.score == "linear":
         return products * mask
     products = products / math.sqrt(queries.shape[-1])
@@ -137,7 +153,8 @@ def score(made: Architecture, queries: Tensor, keys: Tensor) -> Tensor:
 
 def feed_forward(w: Weights, name: str, made: Architecture, x: Tensor) -> Tensor:
     """Shazeer's SwiGLU, or the two-layer perceptron of GPT-2 with the exact GELU."""
-    x = norm(w, f"{name}.norm", made, x)
+    if not made.parallel:
+        x = norm(w, f"{name}.norm", made, x)
     up = linear(w, f"{name}.up", x)
     if made.gated:
         gate = linear(w, f"{name}.gate", x)
@@ -179,8 +196,8 @@ Edit = Callable[[str, int, int, Tensor], Tensor]
 class Attentions:
     """The attention sublayers of all layers.  `edit(kind, m, n, y)` may change what layer n sees of layer m."""
 
-    def __init__(self, w: Weights, made: Architecture, reference: Reference, edit: Edit | None) -> None:
-        self.w, self.made, self.reference, self.edit = w, made, reference, edit
+    def __init__(self, w: Weights, made: Architecture, reference: Reference, edit: Edit | None, tokens: Tensor) -> None:
+        self.w, self.made, self.reference, self.edit, self.tokens = w, made, reference, edit, tokens
         self.built = reads(reference, made)
         self.inputs: dict[int, dict[str, Tensor]] = {}
 
@@ -189,8 +206,17 @@ class Attentions:
         normed = [norm(self.w, f"{name}.norm", self.made, y) for y in (x, *(keys_and_values or (x, x)))]
         self.inputs[n] = dict(zip(("query", "key", "value"), normed, strict=True))
         heads = self.latent_heads(n) if self.made.latent else self.heads(n)
+        if self.made.output_gate != "no":
+            heads = self.gated(n, heads)
         joined = torch.cat([u.transpose(1, 2).flatten(2) for u in heads], -1)
         return linear(self.w, f"{name}.output", joined) if self.reference.output else joined
+
+    def gated(self, n: int, heads: list[Tensor]) -> list[Tensor]:
+        """Gated attention: Y sigmoid(X W), by numbers or by query heads, X what the layer's projections read."""
+        gates = linear(self.w, f"layers.{n - 1}.attention.output_gate", self.inputs[n]["query"])
+        gates = 1 / (1 + (-gates).exp())
+        parts = gates.chunk(len(heads), -1)
+        return [u * g.unflatten(-1, (u.shape[1], -1)).transpose(1, 2) for u, g in zip(heads, parts, strict=True)]
 
     def layer(self, n: int) -> Layer:
         def project(kind: str, m: int, h: int) -> Tensor:
@@ -203,7 +229,7 @@ class Attentions:
             made.n_layers,
             made.kv_heads,
             project,
-            lambda queries, keys: score(made, queries, keys),
+            lambda queries, keys: score(made, n, queries, keys),
             lambda name: self.w[f"learned.w_{name}"],
         )
 
@@ -217,7 +243,10 @@ class Attentions:
         made, built = self.made, self.built[kind, m]
         gate = kind in ("query_gate", "key_gate")
         name = f"layers.{m - 1}.attention." + (kind if gate else f"projections.{kind}")
-        y = linear(self.w, name, self.inputs[m][kind.partition("_")[0]])
+        if kind == "table":
+            y = self.w[f"{name}.weight"][self.tokens]
+        else:
+            y = linear(self.w, name, self.inputs[m][kind.partition("_")[0]])
         group = made.group if kind in ("query", "query_gate") else 1
         y = y.unflatten(-1, (len(built), group, -1))[:, :, built.index(h)].transpose(1, 2)
         rotary = made.positions == "rope" and (kind == "key" or (kind == "query" and not made.latent))
@@ -238,7 +267,7 @@ class Attentions:
             query = torch.cat([content, rotate(turned, made.rope_theta)], -1)
             key = torch.cat([torch.cat([k[:, None, :, h - 1], r], -1) for k, r, _ in lists], -2)
             value = torch.cat([v[:, None, :, h - 1] for _, _, v in lists], -2)
-            heads.append(score(made, query, key) @ value)
+            heads.append(score(made, n, query, key) @ value)
         return heads
 
 
@@ -266,13 +295,37 @@ def read_out(w: Weights, made: Architecture, x: Tensor) -> Tensor:
     return linear(w, "stem.head", x[:, 0] if isinstance(made.stem, Patches) else x)
 
 
+def branch(w: Weights, name: str, made: Architecture, f: Sublayer) -> Sublayer:
+    """What a sublayer adds: f(x), scaled as in ReZero and LayerScale, and LAuReL-LR's B A x."""
+
+    def added(x: Tensor, *others: Tensor) -> Tensor:
+        out = f(x, *others)
+        if made.output_scale != "no":
+            out = torch.einsum("...i,i->...i", out, w[f"{name}.scale.weight"].expand(out.shape[-1]))
+        if made.residual_rank:
+            inner = torch.einsum("ri,...i->...r", w[f"{name}.residual.down_map.weight"], x)
+            out = out + torch.einsum("or,...r->...o", w[f"{name}.residual.up_map.weight"], inner)
+        return out
+
+    return added
+
+
 def decode(w: Weights, made: Architecture, reference: Reference, inputs: Tensor, edit: Edit | None = None) -> Tensor:
-    attend = Attentions(w, made, reference, edit)
+    attend = Attentions(w, made, reference, edit, inputs)
 
     def layer(n: int) -> list[Sublayer]:
-        sublayers: list[Sublayer] = [lambda *x: attend(n, *x)]
-        if made.d_ff and reference.feed_forward:
-            sublayers.append(lambda x: feed_forward(w, f"layers.{n - 1}.feed_forward", made, x))
+        name, has_feed_forward = f"layers.{n - 1}", made.d_ff and reference.feed_forward
+        if made.parallel and has_feed_forward:
+
+            def both(x: Tensor) -> Tensor:
+                normed = norm(w, f"{name}.attention.norm", made, x)
+                return attend(n, x) + feed_forward(w, f"{name}.feed_forward", made, normed)
+
+            return [branch(w, f"{name}.attention", made, both)]
+        sublayers: list[Sublayer] = [branch(w, f"{name}.attention", made, lambda *x: attend(n, *x))]
+        if has_feed_forward:
+            inner = f"{name}.feed_forward"
+            sublayers.append(branch(w, inner, made, lambda x: feed_forward(w, inner, made, x)))
         return sublayers
 
     layers = [layer(n) for n in range(1, made.n_layers + 1)]

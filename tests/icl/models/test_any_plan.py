@@ -11,7 +11,7 @@ from icl.models.decoder import Decoder
 from icl.testing import check_identity, plans
 from theory.plans.architecture import Architecture, Tokens, misfits
 from theory.plans.mix import Learned
-from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual, built
+from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual, built, learned_parameters
 from theory.plans.streams import Gate, Streams, Wide
 
 WIDTH, VOCAB, CONTEXT = 5, 7, 6
@@ -35,11 +35,13 @@ class Naive:
     def __init__(self, model: Decoder, group: int) -> None:
         self.config, self.plan, self.group = model.config, model.plan, group
         self.w = {name: p.double() for name, p in model.state_dict().items()}
+        self.places = {name: parameter.places for name, parameter in learned_parameters(model.plan).items()}
         self.exist = built(model.plan)
         self.sources = {}
 
     def __call__(self, tokens):
         outputs = [self.w["stem.embedding.weight"][tokens]]
+        self.tokens = tokens
         if isinstance(self.plan.depth, Streams):
             return self.through_streams(outputs[0])
         states = [outputs[0]]  # DenseFormer's X_i
@@ -154,7 +156,9 @@ class Naive:
     def attention(self, n, *inputs):
         prefix = f"layers.{n - 1}.attention"
         inputs = inputs if len(inputs) > 1 else inputs * 3
-        if any(layer == n for _, layer in self.exist):  # else nothing reads this layer's input, and it has no norm
+        if any(
+            layer == n and kind != "e" for kind, layer in self.exist
+        ):  # else nothing reads this layer's input, and it has no norm
             inputs = [rms(x, self.w[f"{prefix}.norm.weight"], self.config.norm_eps) for x in inputs]
         for (kind, name), x in zip((("q", "query"), ("k", "key"), ("v", "value")), inputs, strict=True):
             for place, h in enumerate(self.exist.get((kind, n), ())):
@@ -162,6 +166,9 @@ class Naive:
                     row = (place * (self.group if kind == "q" else 1) + g) * WIDTH
                     rows = self.w[f"{prefix}.projections.{name}.weight"][row : row + WIDTH]
                     self.sources[kind, n, h, g] = x @ rows.T
+        for place, h in enumerate(self.exist.get(("e", n), ())):
+            columns = slice(place * WIDTH, (place + 1) * WIDTH)
+            self.sources["e", n, h, 0] = self.w[f"{prefix}.projections.table.weight"][self.tokens][..., columns]
         heads = []
         for place, h in enumerate(self.plan.live(n)):
             head = self.plan.head(n, h)
@@ -176,10 +183,20 @@ class Naive:
         return torch.cat(heads, -1) @ self.w[f"{prefix}.output.weight"].T
 
     def mix(self, mix, g=0):
-        def weight(w):
-            return self.w[f"learned.w_{w.name}"] if isinstance(w, Learned) else w
+        return sum(self.weight(t.weight) * self.source(t.source, g) for t in mix.terms)
 
-        return sum(weight(t.weight) * self.sources[t.source.kind, t.source.layer, t.source.head, g] for t in mix.terms)
+    def weight(self, weight):
+        if not isinstance(weight, Learned):
+            return weight
+        x = self.w[f"learned.w_{weight.name}"]
+        x = x if weight.place is None else x[self.places[weight.name].index(weight.place)]
+        return weight.offset + weight.slope * x
+
+    def source(self, source, g):
+        y = self.sources[source.kind, source.layer, source.head, g]
+        for _ in range(source.shift):
+            y = torch.cat([0 * y[:, :1], y[:, :-1]], dim=1)
+        return y
 
     def weighed(self, query, keys, values, bias):
         linear, rows = self.config.score == "linear", []
@@ -238,6 +255,12 @@ def test_the_decoder_does_what_any_streams_say(plan, group, length):
 @given(plans(max_layers=5, max_heads=5), st.integers(1, 3), st.integers(1, 3), st.integers(1, CONTEXT))
 def test_the_decoder_does_what_any_larger_plan_says(plan, group, batch, length):
     compare(plan, group, batch, length)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(plans(of_tokens=True), st.integers(1, 2), st.integers(1, 4), st.sampled_from(["softmax", "linear"]))
+def test_the_decoder_does_what_any_plan_says_with_tables_shifts_and_any_weight(plan, group, length, score):
+    compare(plan, group, 2, length, score=score)
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -18,7 +18,7 @@ from theory.plans.accounting import cache as cached_numbers
 from theory.plans.architecture import Architecture, Latent, Patches, misfits
 from theory.plans.mix import NOTHING
 from theory.plans.names import resolve
-from theory.plans.plan import Shape, plan, v
+from theory.plans.plan import Shape, longest_shift, plan, v
 from theory.plans.variants import VARIANTS
 
 CAUSAL = {kind: config for kind, config in ARCHITECTURES.items() if config.mask == "causal"}
@@ -42,7 +42,8 @@ def test_named_variants_decode_from_as_many_bytes_as_accounted_for(config, chose
     model, inputs = decoder(config, chosen), some_input(config, 2, 7, torch.float64)
     found, cache = in_chunks(model, inputs, (3, 1, 2, 1), 7)
     check_identity(found, model(inputs), terms=100)
-    assert cache.bytes == 8 * 2 * min(7, 2 * config.window or 7) * cached_numbers(config, chosen).total
+    room = min(7, 2 * config.window + longest_shift(chosen) if config.window else 7)
+    assert cache.bytes == 2 * room * cached_numbers(config, chosen).bytes(8)
 
 
 @pytest.mark.parametrize("name", ["vanilla", "skipv1"])
@@ -58,7 +59,7 @@ def test_latents_are_seen_through_a_window(name, window):
 
 @settings(max_examples=30)
 @given(
-    plans() | plans(of_streams=True),
+    plans() | plans(of_streams=True) | plans(of_tokens=True),
     st.integers(1, 2),
     st.sampled_from(["none", "bias", "learned"]),
     st.sampled_from(["softmax", "linear"]),
@@ -75,8 +76,8 @@ def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, 
     cuts = torch.tensor([0, *sizes]).cumsum(0).clamp(max=length).diff()
     found, cache = in_chunks(model, tokens, [int(n) for n in cuts if n], config.context)
     check_identity(found, model(tokens), terms=100)
-    room = min(config.context, 2 * window or config.context)
-    assert cache.bytes == 8 * 2 * room * cached_numbers(config, chosen).total
+    room = min(config.context, 2 * window + longest_shift(chosen) if window else config.context)
+    assert cache.bytes == 2 * room * cached_numbers(config, chosen).bytes(8)
 
 
 @settings(max_examples=20)

@@ -12,6 +12,7 @@ from tests.icl.models.reference_latents import LATENTS
 from tests.icl.models.reference_streams import hyper_dynamic, hyper_static, mhc
 from tests.icl.models.reference_variants import REFERENCES, initial, revised, skips
 from tests.icl.models.references import Reference, residual
+from tests.theory.field.references import routed
 from theory.plans.combine import combine
 from theory.plans.plan import Chain, plan
 from theory.plans.variants import VARIANTS
@@ -26,6 +27,7 @@ NEEDS = {name: {"least_heads": least} for name, least in SPLIT.items()} | {
     "dva-gate": {"square": True},
     "dva-initial": {"square": True},
     "attnres-heads": {"parts": 16},
+    "value-embeddings": {"stems": ("tokens", "tied")},
 }
 
 DEEP = {"least_layers": 3}
@@ -63,6 +65,10 @@ OPTIONS = [
     ("mhc", {"streams": 1}, {}),
     ("mhc", {"streams": 2, "rounds": 3, "diagonal": 1.0}, {}),
     ("denseformer-sparse", {}, {"least_layers": 5}),
+    ("value-embeddings", {"tables": 1}, {"stems": ("tokens", "tied"), **DEEP}),
+    ("value-embeddings", {"tables": 2}, {"stems": ("tokens", "tied"), "least_layers": 5}),
+    ("gemma-sharing", {"every": 2, "shared": 2}, DEEP),
+    ("gemma-sharing", {"every": 3, "shared": 1}, DEEP),
     ("denseformer-sparse", {"dilation": 2, "period": 1}, DEEP),
     ("denseformer-sparse", {"dilation": 1, "period": 2}, DEEP),
     ("denseformer-sparse", {"dilation": 2, "period": 2}, DEEP),
@@ -178,6 +184,29 @@ def off_by_one(x, h):
     return x.A(h) @ (x.v(1, (x.n + h - 2) % x.heads + 1) if x.n > 1 and h > x.heads // 2 else x.v(x.n, h))
 
 
+def unshared_tables(x, h):
+    """Value embeddings in the first half alone: the last layers do not read the tables again."""
+    v = x.learned(f"own_{x.n}") * x.v(x.n, h)
+    return x.A(h) @ (v + x.learned(f"row_{x.n}") * x.e(x.n, h) if x.n <= min(3, max(1, x.layers // 2)) else v)
+
+
+def untied(x, h):
+    """Layer 1's values are added, and no less is left of a layer's own."""
+    lamb = x.learned(f"first_{x.n}") if x.n > 1 else 0
+    return x.A(h) @ (x.v(x.n, h) + lamb * x.v(1, h))
+
+
+def unshifted(x, h):
+    """Shifted values that stay where they are."""
+    kept = x.weight(f"kept_{x.n}", h - 1)
+    return x.A(h) @ (kept * x.v(x.n, h) + (1 - kept) * x.v(x.n, h))
+
+
+def values_alone(x, h):
+    """LIMe whose keys are the layer's own."""
+    return x.A(h) @ routed(x, h, x.v)
+
+
 def unmixed(depth):
     """Hyper-connections as some codes have them: the mixing matrix is made and not applied to the streams."""
     return replace(REFERENCES["vanilla"](), depth=partial(depth, mixing=False))
@@ -193,6 +222,11 @@ WRONG = {
     "neutreno": Reference(literal_neutreno),
     "cross-layer": Reference(unscaled_concatenation),
     "dva-attention": REFERENCES["dva-initial-attention"](),
+    "value-embeddings": Reference(unshared_tables),
+    "tied-resformer": Reference(untied),
+    "shifted-values": Reference(unshifted),
+    "lime": Reference(values_alone),
+    "gemma-sharing": REFERENCES["gemma-sharing"](every=3, shared=2),
     "attnres-block": REFERENCES["attnres-block"](size=2),
     "attnres": REFERENCES["attnres-window"](window=3),
     "svformer": REFERENCES["svformer"](anchors=(1, 3)),
@@ -201,8 +235,12 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_formula_is_rejected(name):
-    options = {"attnres-block": {"size": 3}, "svformer": {"anchors": (1, 2)}}.get(name, {})
-    fixed = {"n_heads": 4, "n_kv_heads": 4, "d_model": 8, "least_layers": 3}
+    options = {
+        "attnres-block": {"size": 3},
+        "svformer": {"anchors": (1, 2)},
+        "gemma-sharing": {"every": 2, "shared": 2},
+    }.get(name, {})
+    fixed = {"n_heads": 4, "n_kv_heads": 4, "d_model": 8, "least_layers": 3, "stems": ("tokens",)}
 
     @settings(max_examples=3)
     @given(cases(**fixed).filter(lambda case: case.length > 1))
@@ -223,7 +261,8 @@ PRODUCT = [
     for name in HEADS
     for depth, options in DEPTH_OPTIONS
     for kind in KINDS
-    if kind != "latent" or name.replace("-", "_") in LATENTS
+    if (kind != "latent" or name.replace("-", "_") in LATENTS)
+    if kind == "heads" or "stems" not in NEEDS.get(name, {})
 ]
 
 

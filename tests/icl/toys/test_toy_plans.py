@@ -24,9 +24,9 @@ from theory.plans.variants import VARIANTS
 from theory.prompts.setting import signal_share
 from theory.toy.value_maps import optimum
 
-BEYOND = ("attnres", "dva", "denseformer")
+BEYOND = ("attnres", "dva", "denseformer", "value-embeddings", "shifted-values")
 BESIDE = ("neutreno", "identity-mapping", "resformer-neutreno")  # of these, the toy covers the optimum alone
-LEARNED = ("resformer-learned",)
+LEARNED = ("resformer-learned", "tied-resformer", "lime")
 
 
 def toy_model(task, rank, chosen, seed=0):

@@ -32,6 +32,7 @@ LLAMA_350M = PRESETS["llama-350m"].architecture
         ("llama-1b", 1339.1),
         ("llama-3b", 2685.8),
         ("llama-7b", 6738.4),
+        ("gpt2-0.8m", 0.804),
         ("gpt2-125m", 123.6),
         ("gpt2-200m", 202.5),
         ("gpt2-355m", 353.6),

@@ -11,9 +11,12 @@ from theory.plans.plan import NOTHING, Shape, k, plan, q, v
 from theory.plans.variants import ours
 
 
-def test_of_the_papers_variants_one_begins_in_layer_3():
+def test_of_the_papers_variants_two_begin_after_layer_2():
     found = {name: beyond_two_layers(name, heads=4) for name in ours()}
-    assert {name: beyond for name, beyond in found.items() if beyond != ()} == {"skipv2": ("values from layer 3 on",)}
+    assert {name: beyond for name, beyond in found.items() if beyond != ()} == {
+        "skipv2": ("values from layer 3 on",),
+        "gemma-sharing": ("keys from layer 8 on", "values from layer 8 on"),  # three sevenths of 12 layers
+    }
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from theory.attnres.variants import attnres
 from theory.plans.combine import Clash, combine
+from theory.plans.mix import Source
 from theory.plans.plan import (
     NOTHING,
     DepthAttention,
@@ -50,9 +51,9 @@ def test_equal_sources_are_one_term_and_zero_is_none():
     assert len((Learned("a", 1) * v(1, 1) + Learned("b", 1) * v(1, 1)).terms) == 2
 
 
-def test_learned_weights_multiply_bare_sources_once():
-    a = Learned("a", 0.5)
-    for wrong in (lambda: a * (2 * v(1, 1)), lambda: 2 * (a * v(1, 1)), lambda: a * v(1, 1) + a * v(1, 1)):
+def test_learned_weights_multiply_sources_once():
+    a, b = Learned("a", 0.5), Learned("b", 0.5)
+    for wrong in (lambda: a * (b * v(1, 1)), lambda: a * v(1, 1) + a * v(1, 1), lambda: a * b):
         with pytest.raises(TypeError):
             wrong()
 
@@ -169,8 +170,10 @@ def test_runs_say_what_every_head_reads(shape, data):
     reading = {}
     for run in runs(heads, mixes):
         for i in range(run.count):
-            reading[run.first + i] = [(weight, kind, layer, start + i) for weight, kind, layer, start in run.terms]
-    sources = [[(t.weight, t.source.kind, t.source.layer, t.source.head) for t in mix.terms] for mix in mixes]
+            reading[run.first + i] = [
+                (weight, Source(kind, layer, start + i, shift)) for weight, kind, layer, start, shift in run.terms
+            ]
+    sources = [[(t.weight, t.source) for t in mix.terms] for mix in mixes]
     assert reading == dict(zip(heads, sources, strict=True))
 
 

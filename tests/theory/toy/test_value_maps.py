@@ -21,7 +21,7 @@ from theory.toy.population import PopulationLoss, Weights
 from theory.toy.value_maps import explained_entries, explained_entry_bounds, optimum
 
 D, N, SIGMA = 3, 8, 0.3
-BEYOND = ("attnres", "dva", "denseformer")
+BEYOND = ("attnres", "dva", "denseformer", "value-embeddings", "shifted-values", "lime")  # LIMe binds all heads
 COVERED = [
     name
     for name, variant in VARIANTS.items()

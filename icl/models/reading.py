@@ -1,0 +1,151 @@
+"""How heads read the bank: weighted sums of its entries' heads (`icl.models.projections`).
+
+Sums of few terms, or alike for many heads, are added term by term.  Where every head reads nearly every head of many
+layers with weights of its own, as in LIMe, the sums are products with matrices, whose entries are the weights.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from icl.models.projections import entry, learned_name
+from theory.plans.mix import Kind, Learned, Mix
+from theory.plans.plan import LearnedParameter, runs
+
+Built = Mapping[tuple[Kind, int], tuple[int, ...]]  # the heads that the bank's entries hold, by kind and layer
+DENSE = 16  # terms of all heads together, from which on they may be taken as a matrix
+
+
+class Weight:
+    """A learned weight as it is read from a model's parameters: offset + slope * a number, or a vector."""
+
+    def __init__(self, weight: Learned, parameters: Mapping[str, LearnedParameter]) -> None:
+        self.name, self.slope, self.offset = learned_name(weight.name), weight.slope, weight.offset
+        self.place = None if weight.place is None else parameters[weight.name].places.index(weight.place)
+        self.wide = weight.wide
+
+    def __call__(self, learned: Mapping[str, Tensor]) -> Tensor:
+        """Return the weight, of shape (1,) or, where it is wide, (width,)."""
+        x = learned[self.name]
+        x = x if self.place is None else x.narrow(0, self.place, 1)
+        x = x if self.slope == 1 else self.slope * x
+        return x if self.offset == 0 else self.offset + x
+
+
+Term = tuple[Weight | float, str, int]  # a weight, an entry of the bank, and the first of the heads there
+
+
+class Reader:
+    """The sums of sources that a plan gives some heads: slices of the bank, weighted and joined.
+
+    heads, mixes    what each head reads, in order
+    exist           which heads the bank's entries hold, as `built(plan)` says
+    group           bank heads per head of the plan
+    parameters      the plan's learned weights, as `learned_parameters(plan)` says
+    """
+
+    def __init__(
+        self,
+        heads: tuple[int, ...],
+        mixes: tuple[Mix, ...],
+        exist: Built,
+        group: int = 1,
+        parameters: Mapping[str, LearnedParameter] | None = None,
+    ) -> None:
+        self.runs: list[tuple[int, list[Term]]] = []
+        sizes: dict[str, int] = {}
+        for run in runs(heads, mixes):
+            terms: list[Term] = []
+            for weight, kind, layer, head, shift in run.terms:
+                start = exist[kind, layer].index(head) * group
+                used = Weight(weight, parameters or {}) if isinstance(weight, Learned) else weight
+                terms.append((used, entry(kind, layer, shift), start))
+                sizes[entry(kind, layer, shift)] = len(exist[kind, layer]) * group
+            self.runs.append((run.count * group, terms))
+        self.dense = _Dense(self.runs, sizes) if _is_dense(self.runs, sizes) else None
+
+    @property
+    def names(self) -> set[str]:
+        """The bank's entries that are read."""
+        return {name for _, terms in self.runs for _, name, _ in terms}
+
+    def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
+        """Return the sums, (batch, heads, T, width)."""
+        if self.dense is not None:
+            return self.dense(bank, learned)
+        parts = [_summed(count, terms, bank, learned) for count, terms in self.runs if terms]
+        if len(parts) == len(self.runs) == 1:
+            return parts[0]
+        zero, pieces = torch.zeros_like(parts[0][:, :1]), iter(parts)
+        return torch.cat([next(pieces) if terms else zero.expand(-1, count, -1, -1) for count, terms in self.runs], 1)
+
+
+Segments = list[tuple[Reader, Reader]]  # of keys and of values, for each list that a layer's heads attend over
+
+
+def _summed(count: int, terms: list[Term], bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
+    parts = []
+    for weight, name, start in terms:
+        part = bank[name] if bank[name].shape[1] == count else bank[name].narrow(1, start, count)
+        if isinstance(weight, Weight):
+            part = part * weight(learned).to(part.dtype)
+        elif weight != 1:
+            part = part * weight
+        parts.append(part)
+    return functools.reduce(torch.add, parts)
+
+
+def _is_dense(runs: list[tuple[int, list[Term]]], sizes: Mapping[str, int]) -> bool:
+    """Return whether at least half of what heads could read of the entries is read, with weights of its own."""
+    terms = [weight for _, terms in runs for weight, _, _ in terms]
+    if len(runs) < 2 or len(terms) < DENSE or any(isinstance(weight, Weight) and weight.wide for weight in terms):
+        return False
+    return 2 * len(terms) >= sum(count for count, _ in runs) * sum(sizes.values())
+
+
+class _Dense:
+    """All sums as one product: a matrix of weights times the entries, one above the other.
+
+    Numbers of the matrix are fixed, or those of learned parameters, a slope and an offset each, which are put in place
+    by parameter.
+    """
+
+    def __init__(self, runs: list[tuple[int, list[Term]]], sizes: Mapping[str, int]) -> None:
+        self.names = list(sizes)
+        starts = dict(zip(sizes, [sum(list(sizes.values())[:i]) for i in range(len(sizes))], strict=True))
+        self.shape = sum(count for count, _ in runs), sum(sizes.values())
+        fixed = [[0.0] * self.shape[1] for _ in range(self.shape[0])]
+        chosen: dict[str, list[tuple[int, int, float]]] = {}  # by parameter: number, place in the matrix, slope
+        row = 0
+        for count, terms in runs:
+            for weight, name, start in terms:
+                for i in range(count):
+                    column = starts[name] + start + i
+                    if isinstance(weight, Weight):
+                        place = (row + i) * self.shape[1] + column
+                        chosen.setdefault(weight.name, []).append((weight.place or 0, place, weight.slope))
+                        fixed[row + i][column] += weight.offset
+                    else:
+                        fixed[row + i][column] += weight
+            row += count
+        self.fixed = torch.tensor(fixed, dtype=torch.float64, device="cpu")
+        self.chosen = {name: tuple(map(_column, zip(*terms, strict=True))) for name, terms in chosen.items()}
+
+    def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
+        entries = torch.cat([bank[name] for name in self.names], dim=1)
+        device = entries.device
+        dtype = torch.promote_types(entries.dtype, torch.float32)
+        matrix = self.fixed.to(device=device, dtype=dtype).flatten()
+        for name, (numbers, places, slopes) in self.chosen.items():
+            weights = learned[name].to(dtype)[numbers.to(device)] * slopes.to(device=device, dtype=dtype)
+            matrix = matrix.index_add(0, places.to(device), weights)
+        out: Tensor = torch.einsum("hs,bstw->bhtw", matrix.view(self.shape).to(entries.dtype), entries)
+        return out
+
+
+def _column(numbers: tuple[float, ...]) -> Tensor:
+    return torch.tensor(numbers, device="cpu")
