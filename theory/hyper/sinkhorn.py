@@ -30,18 +30,18 @@ eta -> 0 (`slowest`): the limit of the first iteration is the rows (1, 0) and (1
 which stays so.                                                                                              QED
 So 20 iterations leave at most 2.5 %, at logits far apart; then halving the error takes twice the iterations.
 
-3. Three streams and more: no number of iterations is enough for all matrices.  Let n - 1 rows be (1, eta, ..., eta), the
-last (1, ..., 1) (`crowded`).  As eta -> 0, for fixed t, all these rows become (1, 0, ..., 0), so that delta tends to
-n - 2 at least.  A column but the first is divided by (n - 1)^2 less than the first in every iteration, so that takes
-logits of about -2 t log(n - 1): -28 for three streams and t = 20, -44 for four.
+3. Three streams and more: no number of iterations is enough for all matrices.  Let n - 1 rows be (1, eta, ..., eta)
+and the last (1, ..., 1) (`crowded`).  As eta -> 0, for fixed t, all these rows become (1, 0, ..., 0), so that delta
+tends to n - 2 at least.  A column but the first is divided by (n - 1)^2 less than the first in every iteration, so that
+takes logits of about -2 t log(n - 1): -28 for three streams and t = 20, -44 for four.
 
 4. Logits in [-B, B] (`excess_bound`): delta <= exp(2 B tanh(B)^(2 t - 1)) - 1.
-    Proof.  Let D(x, y) = log max (x_i / y_i) - log min (x_i / y_i).  A positive matrix M shrinks D by tanh(D_M / 4), D_M
-the largest log of M_ik M_jl / (M_jk M_il) (Birkhoff, Hopf), here at most 4 B; dividing and inverting entries keep D.
-Columns are multiplied by v_t = 1 / (M^T u_{t-1}), rows by u_t = 1 / (M v_t), u_0 = 1, so the column sums c = v_t (M^T
-u_t) have D(c, 1) = D(M^T u_t, M^T u_{t-1}) <= tanh(B) D(u_t, u_{t-1}), each step back gives tanh(B) twice, and D(u_1, 1)
-<= 2 B, being a ratio of row sums of which no column's entries differ by more than exp(2 B).  As c has the mean 1, its
-largest entry is at most exp D(c, 1).                                                                        QED
+    Proof.  Let D(x, y) = log max (x_i / y_i) - log min (x_i / y_i).  A positive matrix M shrinks D by tanh(D_M / 4),
+D_M the largest log of M_ik M_jl / (M_jk M_il) (Birkhoff, Hopf), here at most 4 B; dividing and inverting entries keep
+D.  Columns are multiplied by v_t = 1 / (M^T u_{t-1}), rows by u_t = 1 / (M v_t), u_0 = 1, so the column sums
+c = v_t (M^T u_t) have D(c, 1) = D(M^T u_t, M^T u_{t-1}) <= tanh(B) D(u_t, u_{t-1}).  Each step back gives tanh(B)
+twice, and D(u_1, 1) <= 2 B, being a ratio of row sums, where no column's entries differ by a factor of more than
+exp(2 B).  As c has the mean 1, its largest entry is at most exp D(c, 1).                                    QED
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def gain_bound(streams: int, sublayers: int, excess: Any) -> Any:
 
 
 def steepest(streams: int, excess: Any) -> list[Array]:
-    """Return n - 1 matrices, in the order of a product from the left, that multiply the largest column sum by 1 + delta.
+    """Return n - 1 matrices whose product from the left has a largest column sum that each multiplies by 1 + delta.
 
     Args:
         streams: n, at least 2.
@@ -140,7 +140,7 @@ def slowest(eta: Any) -> Array:
 
 
 def crowded(streams: int, eta: Any) -> Array:
-    """Return the matrix (n, n) whose delta tends to n - 2 or more, for every number of iterations, as eta tends to 0."""
+    """Return the (n, n) matrix whose delta tends to n - 2 or more as eta tends to 0, for any number of iterations."""
     import numpy as np
 
     at_least("streams", streams, 2)

@@ -130,6 +130,19 @@ def least_entry_bounds(bound: Callable[[Array], float]) -> Conditions:
     yield shrinking(np.ones((1, 1))) == 0
 
 
+@MERGING.check(
+    "circulant mixing of three streams: s is the modulus of the weights' Fourier coefficient",
+    states=lambda x, y, z: (x * x + y * y + z * z - x * y - y * z - z * x) ** 0.5,
+    control=lambda x, y, z: 1 - 3 * min(x, y, z),
+    wrong="1 - n times the least entry, attained",
+)
+def circulant_mixing(modulus: Callable[[float, float, float], float]) -> Conditions:
+    for weights in ((0.5, 0.3, 0.2), (0.0, 0.9, 0.1), (0.2, 0.2, 0.6)):
+        mix = np.array([np.roll(weights, i) for i in range(3)])
+        yield abs(shrinking(mix) - modulus(*weights)) <= CLOSE
+        yield abs(least_shrinking(mix) - 1 + 3 * min(weights)) <= CLOSE
+
+
 SINKHORN = Claim(
     "hyper.sinkhorn",
     PAPER.ours,
@@ -157,6 +170,7 @@ TINY = Fraction(1, 10**40)
 )
 def two_streams(law: Callable[[int], float]) -> Conditions:
     rng = np.random.default_rng(0)
+    yield slowest(TINY).tolist() == [[TINY, TINY**2], [1, 1]]
     for t in (1, 2, 5, 20):
         found = float(column_excess(sinkhorn(slowest(TINY), t)))
         yield abs(found - law(t)) <= CLOSE
@@ -231,6 +245,7 @@ def gains_keep_below(factor: float) -> Conditions:
 )
 def crowded_stay_off(least: Callable[[int], float]) -> Conditions:
     for n, t in product((3, 4, 5), (1, 20, 100)):
+        yield crowded(n, 1e-200).max() == 1
         found = float(column_excess(sinkhorn(crowded(n, 1e-200), t)))
         yield least(n) - CLOSE <= found <= least(n) + 1 / (n * n - n + 1) + CLOSE
 
