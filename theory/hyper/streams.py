@@ -22,7 +22,12 @@ attained by H = q I, b = beta 1 and aligned outputs.  With q = 1 + eps, |H - I| 
 grow as (1 + eps)^L: geometric for every eps > 0, norms before the sublayers or not.
     Typical.  H = I + eps G / sqrt n, entries of G independent normal, outputs uncorrelated of mean square C^2, b = 1:
 E ||H X||_F^2 = (1 + eps^2) ||X||_F^2, as E G = 0 and E G^T G = n I.  So mean squares of the streams obey the same
-law, with 1 + eps^2 for q and squares for lengths: (1 + eps^2)^(L/2) in place of (1 + eps)^L.
+law, with 1 + eps^2 for q and squares for lengths: (1 + eps^2)^(L/2) in place of (1 + eps)^L.  The mean stream
+(`typical_mean`) gets a part in n of what that adds to a residual stream's mean square r_L = ||x||^2 + L C^2:
+    E ||mean||^2 = r_L + (E ||X_L||_F^2 / n - r_L) / n.
+    Proof.  Let Q_l = E P^T 1 1^T P / n^2, P = H_L ... H_{l+1}.  Then Q_{l-1} = E H^T Q_l H = Q_l + eps^2 tr(Q_l) I / n,
+so tr Q_l = (1 + eps^2)^(L-l) / n, Q_l = 1 1^T / n^2 + (tr Q_l - 1 / n) I / n, and 1^T Q_l 1 = 1 + ((1 + eps^2)^(L-l) -
+1) / n, which is what output l, in all streams alike, counts for.                                            QED
 
 Start (`start`).  Hyper-Connections begin with H = I, b = 1 and a = e_k, k = (l - 1) mod n.  Then every stream is
 x + v_1 + ... + v_l, so every read is PreNorm's, exactly, whatever the sublayers are.  The last read, a sum over
@@ -123,6 +128,13 @@ def grown(growth: Any, sublayers: int, *, embedding: Any, output: Any) -> Any:
     for _ in range(sublayers):
         total = growth * total + output
     return total
+
+
+def typical_mean(off: Any, sublayers: int, *, streams: int, embedding: Any, output: Any) -> Any:
+    """Return the mean square of the mean stream for random mixing, eps = off; embedding and output are squares, too."""
+    at_least("streams", streams, 1)
+    residual = grown(1, sublayers, embedding=embedding, output=output)
+    return residual + (grown(1 + off**2, sublayers, embedding=embedding, output=output) - residual) / streams
 
 
 def start(streams: int, sublayers: int) -> list[Sublayer]:

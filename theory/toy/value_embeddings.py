@@ -13,8 +13,8 @@ independent*, which takes N <= d, as one-hot tokens have it.  There a skip to la
 table in the factors E and W.  For N > d most tables are none; of one with independent entries of variance 1 the V_1 of
 any E miss (N - rank E) m on average, a share of 1 - d / N at least, nearly all of it in a language's vocabulary.
 
-2. E free, as if it served the values alone (`least_missed`).  E W is any matrix of rank d or less, so T is a V_1 of some
-embedding if and only if rank T <= d, and else the least square distance is the sum of the squares of its singular
+2. E free, as if it served the values alone (`least_missed`).  E W is any matrix of rank d or less, so T is a V_1 of
+some embedding if and only if rank T <= d, and else the least square distance is the sum of squares of its singular
 values beyond the first d (Eckart, Young).  So one table of m <= d columns is no more than an embedding could hold.  It
 is more beside the other things that E is for, and tables T_1, ..., T_k of k layers are more together: V_1 = E W_i for
 all of them asks rank [T_1 ... T_k] <= d, which k m columns exceed.

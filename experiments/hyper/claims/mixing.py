@@ -190,6 +190,7 @@ def two_streams(law: Callable[[int], float]) -> Conditions:
 def excess_compounds(law: Callable[[Fraction, int], Fraction]) -> Conditions:
     for n in (5, 3, 2):
         for delta in (Fraction(1, n - 1), Fraction(1, 7 * n)):
+            yield len(steepest(n, delta)) == n - 1
             product_so_far = np.eye(n, dtype=int) * Fraction(1)
             for count, matrix in enumerate(steepest(n, delta), 1):
                 yield (matrix >= 0).all() and (matrix.sum(1) == 1).all() and column_excess(matrix) == delta
@@ -209,7 +210,8 @@ def excess_compounds(law: Callable[[Fraction, int], Fraction]) -> Conditions:
 def gain_ends_at_the_streams(limit: Callable[[int], int]) -> Conditions:
     for n, delta in ((3, 0.25), (4, 0.025)):
         matrix = drift(n, delta)
-        yield abs(column_excess(matrix) - delta) <= CLOSE and np.allclose(matrix.sum(1), 1, rtol=CLOSE)
+        yield abs(matrix[:, 0].sum() - 1 - delta) <= CLOSE and np.allclose(matrix.sum(1), 1, rtol=CLOSE)
+        yield abs(column_excess(matrix) - delta) <= CLOSE
         for count in (1, 10, 5000):
             gain = column_excess(np.linalg.matrix_power(matrix, count)) + 1
             expected = limit(n) - (limit(n) - 1) * (1 - delta / (n - 1)) ** count
@@ -244,8 +246,9 @@ def gains_keep_below(factor: float) -> Conditions:
     wrong="iterations converge for all matrices alike",
 )
 def crowded_stay_off(least: Callable[[int], float]) -> Conditions:
+    yield crowded(3, 0.1).tolist() == [[1, 0.1, 0.1], [1, 0.1, 0.1], [1, 1, 1]]
     for n, t in product((3, 4, 5), (1, 20, 100)):
-        yield crowded(n, 1e-200).max() == 1
+        yield crowded(n, 0.5).max() == 1
         found = float(column_excess(sinkhorn(crowded(n, 1e-200), t)))
         yield least(n) - CLOSE <= found <= least(n) + 1 / (n * n - n + 1) + CLOSE
 

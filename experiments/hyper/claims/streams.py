@@ -24,7 +24,7 @@ from experiments.hyper.networks import (
 from experiments.ledger.claim import Claim, Conditions
 from theory.hyper import streams as streams_theory
 from theory.hyper.paper import PAPER
-from theory.hyper.streams import Sublayer, grown, largest, mean_row, rows, start
+from theory.hyper.streams import Sublayer, grown, largest, mean_row, rows, start, typical_mean
 
 if TYPE_CHECKING:
     from theory.hyper.streams import Array
@@ -76,6 +76,7 @@ def holds_every_output(changed: Callable[[Sublayer], Sublayer]) -> Conditions:
     for n in COUNTS:
         sublayers = start(n, 9)
         weights = rows([changed(s) for s in sublayers], np.ones(n, dtype=int))
+        yield [len(row) for row in weights] == list(range(1, 11))
         yield all((row == 1).all() for row in weights[:-1])
         yield (weights[-1] == n).all()
         yield [s.read.tolist().index(1) for s in sublayers] == [i % n for i in range(9)]
@@ -152,10 +153,11 @@ def keeps_below(counted: float) -> Conditions:
 
 
 @GROWTH.check(
-    "two streams and all signs of the random part, enumerated: mean squares after two sublayers",
+    "two streams and all signs of the random part, enumerated: mean squares of the streams and of their mean after "
+    "two sublayers",
     states=2,
     control=1,
-    wrong="the mean square grows as the largest length",
+    wrong="mean squares grow as the largest length",
 )
 def mean_squares_grow(power: int) -> Conditions:
     """Compare the mean over 16 x 16 pairs of matrices with growth by 1 + eps to this power; outputs orthogonal."""
@@ -167,12 +169,16 @@ def mean_squares_grow(power: int) -> Conditions:
     def output(i: int, _: Array) -> Array:
         return outputs[i]
 
-    squares = []
+    squares, of_mean = [], []
     for pair in product(mixes, repeat=2):
         weights = [Sublayer(np.ones(n), mix, np.ones(n)) for mix in pair]
-        squares.append((passed(weights, np.ones(n), outputs[2], output).streams[-1] ** 2).sum() / n)
+        streams = passed(weights, np.ones(n), outputs[2], output).streams[-1]
+        squares.append((streams**2).sum() / n)
+        of_mean.append((streams.mean(0) ** 2).sum())
     expected = grown(1 + eps**power, 2, embedding=first**2, output=later**2)
     yield abs(np.mean(squares) - expected) <= CLOSE * expected
+    mean = typical_mean(eps ** (power / 2), 2, streams=n, embedding=first**2, output=later**2)
+    yield abs(np.mean(of_mean) - mean) <= CLOSE * mean
 
 
 STOCHASTIC = Claim(
