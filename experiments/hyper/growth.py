@@ -86,10 +86,10 @@ class Growth:
     name = "hyper-growth"
     title = "How fast do streams grow with depth, at the most and typically?"
     caption = (
-        "mHC grows with depth as PreNorm does, hyper-connections off the identity geometrically. The length of the "
-        "mean stream (for attention over depth, of the last read) over sublayers behind norms with outputs of length "
-        "1: (a) at the most, (b) root mean squares with random rotations. Lines: theory; markers: networks, in (b) "
-        "over seeds, with 95 % intervals for all together."
+        "mHC grows with depth as PreNorm does, hyper-connections off the identity geometrically. Length of the mean "
+        "stream (for attention over depth, of the last read) over sublayers behind norms with outputs of length 1: "
+        "(a) at the most, (b) root mean squares, random rotations. Lines: theory. Markers: networks; in (b) over "
+        "seeds, with joint 95 % intervals."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (GROWTH, STOCHASTIC)
