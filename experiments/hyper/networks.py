@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Passed:
-    """What a network made of an embedding.
+    """A network's reads, outputs and streams for one embedding.
 
     reads    what every sublayer read and, last, what the last read is, each (d,)
     outputs  the embedding, then what every sublayer put out, each (d,)

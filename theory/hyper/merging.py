@@ -1,4 +1,4 @@
-"""How streams become one under doubly stochastic mixing, and how long they tell old outputs apart.
+"""Streams that become one under doubly stochastic mixing, and how long they tell old outputs apart.
 
 Notation of `theory.hyper.streams`; every H doubly stochastic, so H J = J H: mixing acts on the mean and on the
 differences apart.  s(H) = ||H J||, the largest singular value of H on vectors that sum to 0 (`shrinking`).  The matrix
