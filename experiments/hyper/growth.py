@@ -244,15 +244,14 @@ def mixing(way: str, config: Config, rng: np.random.Generator | None) -> Array:
     from theory.hyper.sinkhorn import sinkhorn
 
     one = np.eye(config.streams)
-    match way, rng:
-        case "hyper", None:
-            return (1 + config.off) * one
-        case "hyper", _:
-            return one + config.off * rng.standard_normal(one.shape) / sqrt(config.streams)
-        case "mhc", _:
-            drawn = rng or np.random.default_rng(0)
-            return sinkhorn(np.exp(config.logits * drawn.standard_normal(one.shape)), ITERATIONS)
-    return one
+    if way == "mhc":
+        logits = config.logits * (rng or np.random.default_rng(0)).standard_normal(one.shape)
+        return sinkhorn(np.exp(logits), ITERATIONS)
+    if way != "hyper":
+        return one
+    if rng is None:
+        return (1 + config.off) * one
+    return one + config.off * rng.standard_normal(one.shape) / sqrt(config.streams)
 
 
 def rotated(unit: Array, rng: np.random.Generator) -> Array:

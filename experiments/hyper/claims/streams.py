@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,7 @@ def aligned_attain(taken: Callable[[Array], Array]) -> Conditions:
         row = rows(weights, last)[-1]
         sizes = [2.0, *np.random.default_rng(0).uniform(0.1, 3, sublayers)]
         embedding = np.array([2.0 * np.sign(row[0]), 0, 0])
-        found = passed(weights, last, embedding, aligned(sizes[1:], np.sign(row[1:]))).reads[-1]
+        found = passed(weights, last, embedding, aligned(sizes[1:], np.sign(row[1:]).tolist())).reads[-1]
         yield abs(found[0] - taken(row) @ sizes) <= 1e-9 * abs(row) @ sizes
         yield abs(found[0] - largest(row, sizes)) <= 1e-9 * abs(row) @ sizes
 
@@ -370,8 +371,12 @@ def keeps_below_without_norms(of_reads: Callable[[Array], float]) -> Conditions:
         rng = np.random.default_rng(n)
         weights = floats(mixing(n, [doubly_stochastic(n, rng) for _ in range(6)], rng))
         turned = np.linalg.qr(rng.standard_normal((6, 3, 3)))[0] if turns else np.array([np.eye(3)] * 6)
-        found = passed(weights, np.ones(n), np.ones(3), lambda i, h, turned=turned: 0.5 * turned[i] @ h)
+        found = passed(weights, np.ones(n), np.ones(3), partial(_half_turned, turned))
         bound = largest_norm(found.streams[0])
         for sublayer, streams in zip(weights, found.streams[1:], strict=True):
             bound *= 1 + 0.5 * float(of_reads(sublayer.read)) * sublayer.write.max()
             yield largest_norm(streams) <= bound * (1 + CLOSE)
+
+
+def _half_turned(turned: Array, sublayer: int, h: Array) -> Array:
+    return 0.5 * turned[sublayer] @ h
