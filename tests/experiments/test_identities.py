@@ -77,6 +77,7 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     "resformer-blocks": {"smoke": "8f9e2f1cd7", "cpu": "6cc2c1013d", "full": "d07291b463"},
     "dva-collapse": {"smoke": "7d66b4419c", "cpu": "98df753546", "full": "5082e621c3"},
     "dva-example": {"smoke": "b25d19f4f5", "cpu": "6f10fa08be", "full": "d7defb6246"},
+    "hyper-growth": {"smoke": "428b4a47c1", "cpu": "b28d74b7b7", "full": "812c6825e2"},
     "skipv1-w0": {"smoke": "375bba562d", "cpu": "aece837fa1", "full": "9238f934da"},
     "skipv1-dynamics": {"smoke": "ce785d408d", "cpu": "a1f33a66a3", "full": "8a6cfb9385"},
     "skipv1-end-to-end": {"smoke": "cd0bba9195", "cpu": "7e01b0258b", "full": "2df62cf339"},

@@ -142,7 +142,7 @@ def test_variants_are_listed(capsys):
         (f"{TRAIN} --data regresion:d=3,n=8", "unknown data 'regresion:d=3,n=8'; did you mean regression:...?"),
         (f"{TRAIN} --data {PROMPTS},spikes=4", "regression has no 'spikes'; did you mean spike?"),
         ("train --preset llama-2m --steps 9 --schedule skipv1_llama1", "did you mean skipv1-llama?"),
-        ("run nothing", "unknown experiment 'nothing'; there are resformer-blocks, dva-collapse, dva-"),
+        ("run nothing", "unknown experiment 'nothing'; there are hyper-growth, resformer-blocks, dva-c"),
         ("run skipv1-gap --profile huge", "no profile 'huge'; it has smoke, cpu, full"),
         ("run skipv1-gap --profile smoke --seeds 1", "--seeds must be from 2"),
         ("run skipv1-gap --seeds 1000000000000", "--seeds must be from 2"),

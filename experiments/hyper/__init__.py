@@ -1,0 +1,1 @@
+"""Hyper-Connections: claims and experiments."""

@@ -1,0 +1,1 @@
+"""Claims on hyper-connections, by section."""
