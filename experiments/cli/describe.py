@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from experiments import catalogue
 from theory.plans.accounting import cache, depth_memory, flops, parameters, total_parameters
 from theory.plans.architecture import Architecture
 from theory.plans.names import BadName, model
 from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS
-from theory.plans.variants import VARIANTS
 from theory.plans.words import SKETCH_KEY, TITLES, depth_words, layer_words, rules, shown_maps, sketch
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
@@ -101,7 +101,7 @@ def variant_rows(preset: str) -> list[dict[str, Any]]:
     """
     vanilla = _costs(*model(preset, "vanilla"))
     rows: list[dict[str, Any]] = []
-    for name, variant in VARIANTS.items():
+    for name, variant in catalogue.variants().items():
         row = {"name": name, "paper": variant.source, "place": variant.place, "changes": variant.changes}
         try:
             config, plan = model(preset, name)

@@ -101,11 +101,9 @@ def _claims() -> Rows:
 
 
 def _variants() -> Rows:
-    from theory.plans.variants import VARIANTS
-
     return [
         {"name": name, "paper": variant.source, "place": variant.place, "changes": variant.changes}
-        for name, variant in VARIANTS.items()
+        for name, variant in catalogue.variants().items()
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from experiments import catalogue
 from experiments.ledger.variants import variants
 from experiments.report.material import Material, Run
 from experiments.report.pages import parts
@@ -74,7 +75,7 @@ def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
 def _table(material: Material) -> str:
     rows = []
     vanilla = costs(PRESETS[1], "vanilla") or {}
-    for name, variant in VARIANTS.items():
+    for name, variant in catalogue.variants().items():
         own = costs(PRESETS[1], name)
         told = [
             percent(own[key] / vanilla[key] - 1) if own else "n/a" for key in ("parameters", "cache", "FLOPs a token")
