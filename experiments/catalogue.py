@@ -32,7 +32,7 @@ from experiments.ledger.index import Index
 from experiments.store.folders import UserError
 from experiments.store.names import Lazy, remembered
 from theory.errors import BadInput
-from theory.plans.papers import Room, guarded, papers, rooms
+from theory.plans.papers import Paper, Room, guarded, papers, rooms
 from theory.plans.registry import Names
 from theory.plans.variants import VARIANTS, Variant
 
@@ -133,7 +133,7 @@ def claim(name: str) -> Claim:
 
 def variants() -> dict[str, Variant]:
     """Return all variants by name: vanilla, then each paper's in the papers' order, whichever was imported first."""
-    places = {paper: i for i, paper in enumerate(papers())}
+    places: dict[Paper | None, int] = {paper: i for i, paper in enumerate(papers())}
     return dict(sorted(VARIANTS.items(), key=lambda one: places.get(one[1].paper, -1)))
 
 

@@ -66,7 +66,7 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.decode import bench_decode
 
         return bench_decode(options)
-    said, digits = "times faster", 1
+    unit, digits = "times faster", 1
     if options.suite == "decoders":
         from experiments.bench.decoders import run_decoders
 
@@ -75,7 +75,7 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.campaign import run_campaign
 
         results = run_campaign(options.threads)
-        said, digits = "a core's time over the baseline's", 3
+        unit, digits = "a core's time over the baseline's", 3
     else:
         from experiments.bench.toy import run_benchmarks
 
@@ -85,5 +85,5 @@ def bench(options: argparse.Namespace) -> int:
     else:
         from experiments.bench.toy import print_results
 
-        print_results(results, said, digits)
+        print_results(results, unit, digits)
     return int(not all(result["same_answer"] for result in results["benchmarks"]))

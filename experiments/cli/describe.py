@@ -25,7 +25,7 @@ def description(
     of `dtype` per token; FLOPs are those of a token that attends over `context` tokens (default: the whole context).
     """
     size, over = BYTES[dtype], config.context if context is None else context
-    kept, parts = cache(config, plan), parameters(config, plan)
+    cached, parts = cache(config, plan), parameters(config, plan)
     named = PRESETS.get(preset)
     return {
         "preset": preset,
@@ -36,8 +36,8 @@ def description(
         "total_parameters": sum(parts.values()),
         "parameters": {name: count for name, count in parts.items() if count},
         "dtype": dtype,
-        "cache_bytes_per_token": kept.total * size,
-        "cache_bytes_by_layer": {"keys": [n * size for n in kept.keys], "values": [n * size for n in kept.values]},
+        "cache_bytes_per_token": cached.total * size,
+        "cache_bytes_by_layer": {"keys": [n * size for n in cached.keys], "values": [n * size for n in cached.values]},
         "context": over,
         "flops_per_token": flops(config, plan, over),
         "depth_vectors": depth_memory(config, plan) // config.d_model,
@@ -50,12 +50,12 @@ def description(
 
 
 def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
-    kept = cache(config, plan)
+    cached = cache(config, plan)
     return {
         "parameters": total_parameters(config, plan),
-        "cache": kept.total,
-        "key_cache": sum(kept.keys),
-        "value_cache": sum(kept.values),
+        "cache": cached.total,
+        "key_cache": sum(cached.keys),
+        "value_cache": sum(cached.values),
     }
 
 

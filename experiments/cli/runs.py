@@ -196,8 +196,8 @@ def compare(options: argparse.Namespace) -> int:
         else:
             print_side_by_side(shown)
         return 0
-    asked = [name for name in options.names if name in known] or known
-    names = [named(name, options.variant) if options.variant else name for name in asked]
+    listed = [name for name in options.names if name in known] or known
+    names = [named(name, options.variant) if options.variant else name for name in listed]
     runs = latest_runs(options.out, names)
     if not runs:
         there = bool(latest_runs(committed_results(), names))

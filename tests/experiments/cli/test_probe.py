@@ -325,7 +325,7 @@ def test_weights_that_memory_cannot_hold_are_not_read(work, monkeypatch):
     one = subjects.subject(work / "with", subjects.Choices(text="random"))
     monkeypatch.setattr("theory.machine.memory", lambda: 10_000)
     with pytest.raises(UserError, match="of memory for its weights alone"):
-        one.of.model("cpu")
+        one.model_folder.model("cpu")
 
 
 @pytest.mark.parametrize(

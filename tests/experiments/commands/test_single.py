@@ -231,7 +231,7 @@ def test_a_training_under_a_law_is_asked_about_the_same_prompts(tmp_path):
     made = train("llama-2m", steps=2, out=tmp_path, **{**TINY, "data": words})
     found = subject(made.folder)
     assert found.source == PromptSource(2, 2, 0.1, 64, "last", Law(inputs="uniform", pool=4))
-    assert made.record["loss"] == evaluate(found.of.model("cpu"), found.task(), PROMPTS.recipe).loss[0]
+    assert made.record["loss"] == evaluate(found.model_folder.model("cpu"), found.task(), PROMPTS.recipe).loss[0]
 
 
 # Carrying on.
