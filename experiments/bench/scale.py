@@ -97,7 +97,7 @@ def memory() -> str:
 
 
 def speed() -> str:
-    head = ["GPUs an arm", "tokens/s", "days", "gradients and weights of a step", "compute of a step", "sent meanwhile"]
+    head = ["GPUs per arm", "tokens/s", "days", "gradients and weights of a step", "compute of a step", "sent meanwhile"]
     model, rows = sized("vanilla"), []
     for count in (1, 8, 64, 512):
         rate = count * PEAK * MFU / model.token_flops
@@ -130,10 +130,10 @@ def campaign() -> str:
     rows: list[tuple[str, str]] = [
         ("arms, of tokens each", f"{ARMS}, {model.tokens / 1e9:.1f}e9"),
         ("GPU-days", f"{ARMS * model.seconds / DAY:.0f}"),
-        ("from so many GPUs an arm on, sending takes longer than computing", f"{crossing():.0f}"),
-        (f"days on {GPUS} GPUs, one an arm", f"{-(-ARMS // GPUS) * model.seconds / DAY:.1f}"),
+        ("from so many GPUs per arm on, sending takes longer than computing", f"{crossing():.0f}"),
+        (f"days on {GPUS} GPUs, one per arm", f"{-(-ARMS // GPUS) * model.seconds / DAY:.1f}"),
         ("a checkpoint", f"{saved / GB:.1f} GB, {cost:.0f} s"),
-        ("storage: two checkpoints an arm, and its weights", f"{ARMS * (2 * saved + saved / 3) / 1e12:.1f} TB"),
+        ("storage: two checkpoints per arm, and its weights", f"{ARMS * (2 * saved + saved / 3) / 1e12:.1f} TB"),
         ("best interval between checkpoints (Young, Daly)", f"{young(cost, mean) / 3600:.1f} h"),
         ("checkpoint traffic at that interval", f"{ARMS * saved / young(cost, mean) / 1e6:.0f} MB/s"),
         (

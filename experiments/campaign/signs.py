@@ -259,8 +259,8 @@ class Signs(Question):
 
     def _row(self, group: Json, arm: str, against: str) -> str:
         called = [THIRD if name == CONTROL else self.called(name) for name in (arm, against)]
-        ends = [f"{name}, {group['rates'][one]:g}" for name, one in zip(called, (arm, against), strict=True)]
-        return ends[0] if against == VANILLA else f"{ends[0]}, less {ends[1]}"
+        labels = [f"{name}, {group['rates'][one]:g}" for name, one in zip(called, (arm, against), strict=True)]
+        return labels[0] if against == VANILLA else f"{labels[0]}, minus {labels[1]}"
 
 
 def _interval(values: Losses, arm: str, against: str, family: int) -> Interval:

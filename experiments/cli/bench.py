@@ -33,9 +33,9 @@ def add_to(commands: Commands) -> None:
     command.add_argument("--variants", help="of step, depth and decode: names with commas between")
     command.add_argument("--device", default="auto", help="of step, depth and decode: auto (the default), cpu or cuda")
     command.add_argument(
-        "--batch", type=whole_number, help="of step: sequences a step (default: what makes 32,768 tokens)"
+        "--batch", type=whole_number, help="of step: sequences per step (default: what makes 32,768 tokens)"
     )
-    command.add_argument("--context", type=whole_number, help="of step: tokens a sequence (default: the preset's)")
+    command.add_argument("--context", type=whole_number, help="of step: tokens per sequence (default: the preset's)")
     command.add_argument("--out", type=Path, help="of these: also write the result to this .json file")
     command.add_argument(
         "--threads",

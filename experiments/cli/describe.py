@@ -82,12 +82,12 @@ def print_description(about: dict[str, Any], plan: Plan) -> None:
     stated = about["stated_parameters"]
     says = f"   the paper says {stated}" if stated else ""
     print(f"{'parameters':{width}} {about['total_parameters']:>15,}{says}")
-    print(f"\ncache, bytes a token in {about['dtype']}: {about['cache_bytes_per_token']:,}; by layer")
+    print(f"\ncache, bytes per token in {about['dtype']}: {about['cache_bytes_per_token']:,}; by layer")
     for kind, numbers in about["cache_bytes_by_layer"].items():
         same = ((number, len(list(group))) for number, group in groupby(numbers))
         print(f"  {kind:7}" + ", ".join(f"{number:,}" if n == 1 else f"{n} x {number:,}" for number, n in same))
     vectors = "1 vector" if about["depth_vectors"] == 1 else f"{about['depth_vectors']} vectors"
-    print(f"depth memory, bytes a token: {about['depth_bytes_per_token']:,} ({vectors} of the model's width)")
+    print(f"depth memory, bytes per token: {about['depth_bytes_per_token']:,} ({vectors} of the model's width)")
     print(f"FLOPs of a token that attends over {about['context']:,}: {about['flops_per_token']:.4g} forward")
     changes = (f"{name.replace('_', ' ')} {percent(-share)}" for name, share in about["saved"].items())
     print(f"against vanilla: {', '.join(changes)}")

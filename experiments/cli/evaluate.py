@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
     command = commands.add(
         "evaluate",
         evaluate,
-        "held-out losses of models, in all and by position: perplexity, bits a byte, what more context is worth",
+        "held-out losses of models, in all and by position: perplexity, bits per byte, what more context is worth",
         "crosslayer evaluate runs/train/llama-2m-* --tokens 65536",
         resumes=True,
     )
@@ -57,13 +57,13 @@ def evaluate(options: argparse.Namespace) -> int:
             print("\n".join(f"  {line}" for line in _of_prompts(run)))
         else:
             in_bits = evaluation.bits_a_byte(run)
-            of_bytes = f", {in_bits:.4f} bits a byte" if in_bits is not None else ""
+            of_bytes = f", {in_bits:.4f} bits per byte" if in_bits is not None else ""
             perplexity = f"perplexity {math.exp(loss['mean']):.5g}" if loss["mean"] < 700 else "no perplexity"
-            print(f"  held-out loss {_with_error(loss)} nats a {evaluated.record['per']}, {perplexity}{of_bytes}")
+            print(f"  held-out loss {_with_error(loss)} nats per {evaluated.record['per']}, {perplexity}{of_bytes}")
         if "less_first" in run:
-            print(f"  less {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
+            print(f"  minus {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
         if score is not None:
-            print(f"  last tenth of the positions less the second tenth: {_with_error(score)}")
+            print(f"  last tenth of the positions minus the second tenth: {_with_error(score)}")
     print(f"figure and numbers: {evaluated.folder}")
     return 0
 

@@ -110,4 +110,4 @@ def _in_words(speed: Speed, sequences: int) -> str:
         return read
     each = 1000 * speed.stepping / speed.steps
     sequence_count = f" of {sequences} sequences" if sequences > 1 else ""
-    return f"{read}; then {each:.2g} ms a step{sequence_count}, {speed.drawn / speed.stepping:,.0f} tokens a second"
+    return f"{read}; then {each:.2g} ms per step{sequence_count}, {speed.drawn / speed.stepping:,.0f} tokens per second"

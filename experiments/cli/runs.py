@@ -50,7 +50,7 @@ def add_to(commands: Commands) -> None:
         "--device", default="auto", help="of full-size models: auto (a GPU for profile gpu), cpu or cuda"
     )
     command.add_argument(
-        "--jobs", type=whole_from(0), default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
+        "--jobs", type=whole_from(0), default=0, help="trainings at a time (default: one per core, or what a GPU takes)"
     )
     command.add_argument(
         "--minutes", type=positive, help="stop then; the same command resumes with the trainings that are left"

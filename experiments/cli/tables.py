@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from experiments.verdicts.checks import Judgement
 
 COLUMNS = ("check", "points", "predicted", "slack", "measured", "verdict")
-MODEL_COLUMNS = ("model", "parameters", "cache, bytes a token", "FLOPs a token", "held-out loss")
+MODEL_COLUMNS = ("model", "parameters", "cache, bytes per token", "FLOPs per token", "held-out loss")
 LOG_WIDTH = 1000  # columns of what is no terminal, and has no edge to wrap at
 
 
@@ -109,7 +109,7 @@ def print_side_by_side(comparison: dict[str, Any]) -> None:
     console.print(
         "x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over "
         f"{comparison['context']:,}.\n"
-        "Losses of trainings: means over all answers on the first one's held-out data, and those less its own.\n"
+        "Losses of trainings: means over all answers on the first one's held-out data, and those minus its own.\n"
         "One seed of each says nothing of a variant: `crosslayer run bridge --variant ...` compares seeds.",
         style="dim",
         highlight=False,

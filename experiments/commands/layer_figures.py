@@ -115,7 +115,7 @@ def draw(family: str, record: Json, run: RunFolder) -> None:
 
 
 def _figure(panels: Sequence[Panel], record: Json, results: Sequence[Json]) -> Figure:
-    unit = "squared units of $y$" if record["regression"] else "nats a token"
+    unit = "squared units of $y$" if record["regression"] else "nats per token"
     fig, axes = style.figure(min(len(panels), 2), math.ceil(len(panels) / 2), width=4.0)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()

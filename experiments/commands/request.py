@@ -63,7 +63,7 @@ def ask(options: TrainingOptions, count: int) -> Request:
         warn(line)
     needs = memory.in_words(memory.needed(arm, device, count, recompute=recompute))
     return Request(
-        arm, called, run, device=device, before=before, memory=f"{needs} of memory{' a process' if count > 1 else ''}"
+        arm, called, run, device=device, before=before, memory=f"{needs} of memory{' per process' if count > 1 else ''}"
     )
 
 
@@ -99,7 +99,7 @@ def sizes(called: str, arm: Arm, needs: str) -> tuple[str, str]:
     )
     step = (
         f"{total_parameters(config, arm.plan):,} parameters{_left_out(called, config)}, "
-        f"{arm.recipe.batch * arm.context:,} tokens a step, about {needs}"
+        f"{arm.recipe.batch * arm.context:,} tokens per step, about {needs}"
     )
     return whole, step
 

@@ -67,7 +67,7 @@ def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
         "cache": cached.total,
         "key cache": sum(cached.keys),
         "value cache": sum(cached.values),
-        "FLOPs a token": flops(config, plan, config.context),
+        "FLOPs per token": flops(config, plan, config.context),
         "depth memory": depth_memory(config, plan) // config.d_model,
     }
 
@@ -78,7 +78,7 @@ def _table(material: Material) -> str:
     for name, variant in catalogue.variants().items():
         own = costs(PRESETS[1], name)
         changes = [
-            percent(own[key] / vanilla[key] - 1) if own else "n/a" for key in ("parameters", "cache", "FLOPs a token")
+            percent(own[key] / vanilla[key] - 1) if own else "n/a" for key in ("parameters", "cache", "FLOPs per token")
         ]
         rows.append(
             (
