@@ -97,7 +97,8 @@ def memory() -> str:
 
 
 def speed() -> str:
-    head = ["GPUs per arm", "tokens/s", "days", "gradients and weights of a step", "compute of a step", "sent meanwhile"]
+    sent_and_computed = "gradients and weights of a step", "compute of a step", "sent meanwhile"
+    head = ["GPUs per arm", "tokens/s", "days", *sent_and_computed]
     model, rows = sized("vanilla"), []
     for count in (1, 8, 64, 512):
         rate = count * PEAK * MFU / model.token_flops

@@ -24,8 +24,8 @@ def check(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool =
     need, there = needed(arm, device, processes, recompute=recompute), available(device)
     if need > there:
         raise UserError(
-            f"{arm.name} needs about {in_words(need)} of memory{' per process' if processes > 1 else ''}, and there are "
-            f"{'' if device else 'at most '}{in_words(there)}; a shorter context, a smaller batch or more parts "
+            f"{arm.name} needs about {in_words(need)} of memory{' per process' if processes > 1 else ''}, and there "
+            f"are {'' if device else 'at most '}{in_words(there)}; a shorter context, a smaller batch or more parts "
             "(--accumulate) need less"
         )
 
