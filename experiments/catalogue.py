@@ -32,8 +32,9 @@ from experiments.ledger.index import Index
 from experiments.store.folders import UserError
 from experiments.store.names import Lazy, remembered
 from theory.errors import BadInput
-from theory.plans.papers import Room, guarded, rooms
+from theory.plans.papers import Paper, Room, guarded, papers, rooms
 from theory.plans.registry import Names
+from theory.plans.variants import VARIANTS, Variant
 
 T = TypeVar("T")
 ACROSS = "experiments.across"
@@ -124,11 +125,16 @@ def claim(name: str) -> Claim:
         return ledger[name]
     from theory.plans.presets import PRESETS
     from theory.plans.suggestions import unknown
-    from theory.plans.variants import VARIANTS
 
     others = {"experiment": names(), "variant": VARIANTS, "preset": PRESETS}
     lists = "`crosslayer verify --json` lists all"
     raise UserError(unknown("ledger entry", name, ledger, others=others, lists=lists, close=FAR))
+
+
+def variants() -> dict[str, Variant]:
+    """Return all variants by name: vanilla, then each paper's in the papers' order, whichever was imported first."""
+    places: dict[Paper | None, int] = {paper: i for i, paper in enumerate(papers())}
+    return dict(sorted(VARIANTS.items(), key=lambda one: places.get(one[1].paper, -1)))
 
 
 def indexes() -> list[Index]:
@@ -258,7 +264,6 @@ def _instead_of(retired: str) -> str:
 def _others(name: str) -> dict[str, Container[str]]:
     """Return what else may have the name.  Ids of claims alone have a dot, and take longer to look up."""
     from theory.plans.presets import PRESETS
-    from theory.plans.variants import VARIANTS
 
     return {"ledger entry": claims() if "." in name else (), "variant": VARIANTS, "preset": PRESETS}
 

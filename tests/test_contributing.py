@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -223,17 +222,3 @@ def test_the_recipes_pass_the_linters(inside, lint):
     folder, paths = inside
     done = run(folder, paths, "-m", *lint.split())
     assert done.returncode == 0, done.stdout
-
-
-def test_a_broken_package_is_one_line(outside):
-    folder, _ = outside
-    broken = folder / "broken"
-    shutil.copytree(folder / "doubled_paper", broken / "doubled_paper")
-    shutil.copytree(folder / "doubled_paper-1.0.dist-info", broken / "doubled_paper-1.0.dist-info")
-    (broken / "doubled_paper" / "variants.py").write_text("import nothing_of_that_name\n")
-    done = run(broken, [broken, ROOT], "-m", "experiments", "variants")
-    assert done.returncode == 0
-    assert "skipv1" in done.stdout
-    assert done.stderr.count("\n") == 1
-    assert "doubled_paper" in done.stderr
-    assert "nothing_of_that_name" in done.stderr

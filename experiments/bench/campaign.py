@@ -33,14 +33,14 @@ def run_campaign(workers: int, points: int = POINTS, seconds: float = POINT) -> 
     """
     hashes = _hashes(seconds)
     items = {f"p{i}": (i, hashes) for i in range(points)}
-    found: dict[str, Json] = {}
+    answers: dict[str, Json] = {}
 
     def side(name: str, backend: Backend) -> Callable[[], float]:
         def seconds() -> float:
             with tempfile.TemporaryDirectory() as folder:
                 began = time.perf_counter()
                 run = RunFolder(Path(folder))
-                found[name] = results("point", items, hashed, run=run, label=name, backend=backend)
+                answers[name] = results("point", items, hashed, run=run, label=name, backend=backend)
                 return time.perf_counter() - began
 
         return seconds
@@ -62,7 +62,7 @@ def run_campaign(workers: int, points: int = POINTS, seconds: float = POINT) -> 
                 "baseline": "the same points one after the other in one process",
                 "seconds": {name: median(of_turns) for name, of_turns in turns.items()},
                 "ratios": {name: ratio(of_turns, turns[SERIAL]) for name, of_turns in a_core.items()},
-                "same_answer": found[SERIAL] == found[PROCESSES] == found[RAY],
+                "same_answer": answers[SERIAL] == answers[PROCESSES] == answers[RAY],
                 "difference": "lines of metrics.jsonl",
             }
         ],

@@ -44,8 +44,8 @@ def bench_decode(options: argparse.Namespace) -> int:
 
 def decode(config: Architecture, device: str, variants: Sequence[str], sizes: Sequence[tuple[int, int]]) -> Json:
     """Return by side whether it gives the same answer, and by size the cache's bytes, seconds per token and ratios."""
-    found = decode_times(config, device, variants, sizes=sizes)
-    turns = {name: {size: x["turns"] for size, x in side["sizes"].items()} for name, side in found["sides"].items()}
+    times = decode_times(config, device, variants, sizes=sizes)
+    turns = {name: {size: x["turns"] for size, x in side["sizes"].items()} for name, side in times["sides"].items()}
     sides = {
         name: {
             "same_answer": side["same_answer"],
@@ -58,9 +58,9 @@ def decode(config: Architecture, device: str, variants: Sequence[str], sizes: Se
                 for size, x in side["sizes"].items()
             },
         }
-        for name, side in found["sides"].items()
+        for name, side in times["sides"].items()
     }
-    return {"what": found["what"], "sides": sides}
+    return {"what": times["what"], "sides": sides}
 
 
 def _text(result: Json) -> str:
@@ -69,8 +69,8 @@ def _text(result: Json) -> str:
         batch, _, tokens = size.partition(" x ")
         lines.append(f"{batch} sequence{'s' if batch != '1' else ''} of {int(tokens):,} tokens")
         for name, side in result["sides"].items():
-            found = side["sizes"][size]
+            measured = side["sizes"][size]
             wrong = "" if side["same_answer"] else "   NOT COMPARABLE: its steps give other answers"
-            shown = f"{1000 * found['seconds']:8.2f} ms   cache {found['bytes'] / 1e6:8.1f} MB"
-            lines.append(f"  {name:22} {words(found):42} {shown}{wrong}")
+            shown = f"{1000 * measured['seconds']:8.2f} ms   cache {measured['bytes'] / 1e6:8.1f} MB"
+            lines.append(f"  {name:22} {words(measured):42} {shown}{wrong}")
     return "\n".join([*lines, f"{result['device']}, commit {result['commit']}"])

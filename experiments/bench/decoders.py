@@ -103,11 +103,11 @@ class Vmapped:
             def loss(weights: dict[str, Tensor], x: Tensor, y: Tensor, model: Decoder = model) -> Tensor:
                 return self.task.losses(functional_call(model, weights, (x,)), y).mean()
 
-            found = vmap(grad(loss))({name: p.detach() for name, p in parameters.items()}, inputs, targets)
-            norms = sum(g.flatten(1).square().sum(1) for g in found.values()).sqrt()
+            gradients = vmap(grad(loss))({name: p.detach() for name, p in parameters.items()}, inputs, targets)
+            norms = sum(g.flatten(1).square().sum(1) for g in gradients.values()).sqrt()
             shrink = (RECIPE.clip / (norms + 1e-6)).clamp(max=1)
             for name, p in parameters.items():
-                p.grad = found[name] * shrink.view(-1, *[1] * (p.dim() - 1))
+                p.grad = gradients[name] * shrink.view(-1, *[1] * (p.dim() - 1))
             optimiser.step()
         self.count += 1
 
@@ -189,9 +189,9 @@ def _distance(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
     return total / sum(b.numel() for _, b in pairs) / (COMPARED * RECIPE.learning_rate)
 
 
-def _seconds(side: Side, steps: int, of: int) -> float:
+def _seconds(side: Side, steps: int, stacked: int) -> float:
     """Return the seconds of a step of one decoder, mean over the steps."""
     started = time.perf_counter()
     for _ in range(steps):
         side.step()
-    return (time.perf_counter() - started) / steps / of
+    return (time.perf_counter() - started) / steps / stacked

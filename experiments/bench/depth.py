@@ -59,29 +59,29 @@ def depth(config: Architecture, device: str, variants: Sequence[str], batch: int
     """Return ratios to vanilla's step and bytes kept, by side."""
     fast = device == "cuda"
     recipe = Recipe(steps=1000, batch=batch, learning_rate=1e-4, precision="bf16" if fast else "fp32", compile=fast)
-    of: dict[str, tuple[str, type[AttentionDepth] | None]] = {BASELINE: (BASELINE, None)}
+    contenders: dict[str, tuple[str, type[AttentionDepth] | None]] = {BASELINE: (BASELINE, None)}
     for name in variants:
         rule = resolve(name, config.shape).depth
-        of[name] = (name, None)
+        contenders[name] = (name, None)
         if isinstance(rule, DepthAttention) and two_phases(rule):
-            of[f"{name}, {WRITTEN}"] = (name, AttentionDepth)
+            contenders[f"{name}, {WRITTEN}"] = (name, AttentionDepth)
             if fast and installed() and misfit(rule) is None:
-                of[f"{name}, {KERNEL}"] = (name, KernelDepth)
+                contenders[f"{name}, {KERNEL}"] = (name, KernelDepth)
     sides: dict[str, Side] = {}
-    found: dict[str, Json] = {}
-    with progress("equal to the plain path?", len(of)) as at:
-        for i, (label, (name, reads)) in enumerate(of.items()):
+    results: dict[str, Json] = {}
+    with progress("equal to the plain path?", len(contenders)) as at:
+        for i, (label, (name, reads)) in enumerate(contenders.items()):
             at(i, label)
             side = sides[label] = Side(config, name, recipe, device=device, reads=reads)
             tokens = batch * config.context
             formula = 4 * tokens * activations(config, resolve(name, config.shape), fused=fast)
-            found[label] = {"same_answer": side.same_answer(), "kept": side.kept(), "formula": formula}
-        at(len(of))
+            results[label] = {"same_answer": side.same_answer(), "kept": side.kept(), "formula": formula}
+        at(len(contenders))
     turns = in_turns({label: partial(side.seconds, TIMED[device]) for label, side in sides.items()})
     for label, of_turns in turns.items():
-        found[label] |= {"seconds": median(of_turns), **ratio(of_turns, turns[BASELINE])}
+        results[label] |= {"seconds": median(of_turns), **ratio(of_turns, turns[BASELINE])}
     size = f"{config.n_layers} layers, width {config.d_model}, {batch} x {config.context} tokens"
-    return {"what": f"{size}, {recipe.precision}{', compiled' if fast else ''}", "compiled": fast, "sides": found}
+    return {"what": f"{size}, {recipe.precision}{', compiled' if fast else ''}", "compiled": fast, "sides": results}
 
 
 def _text(result: Json) -> str:

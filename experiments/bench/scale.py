@@ -66,9 +66,9 @@ class Sized:
 
     def memory(self, processes: int, sequences: int, *, again: bool = False) -> float:
         """Return a GPU's bytes: weights, moments and activations, mostly in bf16, for so many sequences per part."""
-        kept = (recomputed if again else activations)(self.config, self.plan, fused=True)
+        counted = (recomputed if again else activations)(self.config, self.plan, fused=True)
         state = state_bytes(self.config, self.plan, processes)
-        return state + activation_bytes(self.config, kept, self.plan, sequences=sequences, number=2.0, fused=True)
+        return state + activation_bytes(self.config, counted, self.plan, sequences=sequences, number=2.0, fused=True)
 
 
 def sized(name: str) -> Sized:
@@ -87,26 +87,29 @@ def memory() -> str:
     head += ["8 sequences", "recomputed"]
     rows = []
     for name in VARIANTS:
-        of = sized(name)
-        states = [state_bytes(of.config, of.plan, n) / GB for n in (1, 8, 64)]
-        acts = [(of.memory(8, 8, again=again) - state_bytes(of.config, of.plan, 8)) / GB for again in (False, True)]
-        rows.append([name, f"{of.parameters / 1e9:.3f}e9", *(f"{x:.1f}" for x in (*states, *acts))])
+        model = sized(name)
+        states = [state_bytes(model.config, model.plan, n) / GB for n in (1, 8, 64)]
+        acts = [
+            (model.memory(8, 8, again=again) - state_bytes(model.config, model.plan, 8)) / GB for again in (False, True)
+        ]
+        rows.append([name, f"{model.parameters / 1e9:.3f}e9", *(f"{x:.1f}" for x in (*states, *acts))])
     return table(head, rows)
 
 
 def speed() -> str:
-    head = ["GPUs an arm", "tokens/s", "days", "gradients and weights of a step", "compute of a step", "sent meanwhile"]
-    of, rows = sized("vanilla"), []
+    sent_and_computed = "gradients and weights of a step", "compute of a step", "sent meanwhile"
+    head = ["GPUs per arm", "tokens/s", "days", *sent_and_computed]
+    model, rows = sized("vanilla"), []
     for count in (1, 8, 64, 512):
-        rate = count * PEAK * MFU / of.token_flops
-        sent = traffic(of.config, of.plan, count)
+        rate = count * PEAK * MFU / model.token_flops
+        sent = traffic(model.config, model.plan, count)
         work = STEP / rate
         took = sent / (NEAR if count <= NODE else FAR)
         rows.append(
             [
                 count,
                 f"{rate:,.0f}",
-                f"{of.tokens / rate / DAY:.2f}",
+                f"{model.tokens / rate / DAY:.2f}",
                 f"{sent / GB:.1f} GB",
                 f"{work:.2f} s",
                 f"{took:.2f} s",
@@ -117,21 +120,21 @@ def speed() -> str:
 
 def crossing() -> float:
     """Return the number of GPUs per arm from which on communication takes longer than a GPU's part of a step."""
-    of = sized("vanilla")
-    return STEP * of.token_flops / (PEAK * MFU) / (traffic(of.config, of.plan, GPUS) / FAR)
+    model = sized("vanilla")
+    return STEP * model.token_flops / (PEAK * MFU) / (traffic(model.config, model.plan, GPUS) / FAR)
 
 
 def campaign() -> str:
-    of = sized("vanilla")
-    saved = saving_bytes(of.config, of.plan, 1)
+    model = sized("vanilla")
+    saved = saving_bytes(model.config, model.plan, 1)
     cost, mean = saved / DISK, NODE_MEAN
     rows: list[tuple[str, str]] = [
-        ("arms, of tokens each", f"{ARMS}, {of.tokens / 1e9:.1f}e9"),
-        ("GPU-days", f"{ARMS * of.seconds / DAY:.0f}"),
-        ("from so many GPUs an arm on, sending takes longer than computing", f"{crossing():.0f}"),
-        (f"days on {GPUS} GPUs, one an arm", f"{-(-ARMS // GPUS) * of.seconds / DAY:.1f}"),
+        ("arms, of tokens each", f"{ARMS}, {model.tokens / 1e9:.1f}e9"),
+        ("GPU-days", f"{ARMS * model.seconds / DAY:.0f}"),
+        ("from so many GPUs per arm on, sending takes longer than computing", f"{crossing():.0f}"),
+        (f"days on {GPUS} GPUs, one per arm", f"{-(-ARMS // GPUS) * model.seconds / DAY:.1f}"),
         ("a checkpoint", f"{saved / GB:.1f} GB, {cost:.0f} s"),
-        ("storage: two checkpoints an arm, and its weights", f"{ARMS * (2 * saved + saved / 3) / 1e12:.1f} TB"),
+        ("storage: two checkpoints per arm, and its weights", f"{ARMS * (2 * saved + saved / 3) / 1e12:.1f} TB"),
         ("best interval between checkpoints (Young, Daly)", f"{young(cost, mean) / 3600:.1f} h"),
         ("checkpoint traffic at that interval", f"{ARMS * saved / young(cost, mean) / 1e6:.0f} MB/s"),
         (
@@ -144,10 +147,10 @@ def campaign() -> str:
 
 def of_arms(times: float, interval: float, gpus: int = 1) -> tuple[Machines, Work]:
     """Return the campaign's machines, which fail so many times as often as published, and one of its arms."""
-    of = sized("vanilla")
-    cost = saving_bytes(of.config, of.plan, gpus) / DISK
+    model = sized("vanilla")
+    cost = saving_bytes(model.config, model.plan, gpus) / DISK
     machines = Machines(GPUS // NODE, NODE, NODE_MEAN / times)
-    return machines, Work(of.seconds / gpus, gpus, interval, cost=cost, restart=RESTART)
+    return machines, Work(model.seconds / gpus, gpus, interval, cost=cost, restart=RESTART)
 
 
 def overheads(times: float, interval: Callable[[float, float], float]) -> tuple[Work, float, list[Outcome]]:
@@ -204,4 +207,4 @@ TABLES = {"memory": memory, "speed": speed, "campaign": campaign, "failures": fa
 
 def tables() -> dict[str, str]:
     """Return every table of the page, in Markdown."""
-    return {name: made() for name, made in TABLES.items()}
+    return {name: printed() for name, printed in TABLES.items()}

@@ -125,13 +125,13 @@ class _Cluster:
         return SimpleNamespace(get_job_id=lambda: id(self))
 
     def remote(self, **options: Any) -> Any:
-        def made(of: Any) -> Any:
-            if isinstance(of, type):  # the board: it tells how far items are
+        def wrapped(target: Any) -> Any:
+            if isinstance(target, type):  # the board: it tells how far items are
                 return SimpleNamespace(remote=lambda: SimpleNamespace(take=SimpleNamespace(remote=lambda: None)))
             return SimpleNamespace(remote=self._submit)
 
         del options
-        return made
+        return wrapped
 
     def _submit(self, _work: Any, item: Work, key: str, *_: Any) -> _Running:
         self._pass(self.machines.driver)
@@ -231,10 +231,10 @@ def simulate(machines: Machines, arms: Sequence[Work], seed: int) -> Outcome:
     backend = _Simulated(cores=arms[0].gpus, gpus=arms[0].gpus, cluster=cluster)
     items, lost = {f"arm {i}": arm for i, arm in enumerate(arms)}, 0
     with tempfile.TemporaryDirectory() as folder, redirect_stderr(io.StringIO()):
-        found = backend.run(_nothing, items, RunFolder(Path(folder)), lambda *_: None)
+        outcomes = backend.run(_nothing, items, RunFolder(Path(folder)), lambda *_: None)
         finished = 0
         try:
-            for _ in found:
+            for _ in outcomes:
                 finished += 1
         except UserError:
             lost = len(items) - finished

@@ -90,13 +90,13 @@ def optimum() -> Json:
     }
 
 
-def print_results(results: Json, said: str = "times faster", digits: int = 1) -> None:
-    """Print one line per contender: median seconds, and its ratio to the baseline in the same turn, which is `said`."""
+def print_results(results: Json, unit: str = "times faster", digits: int = 1) -> None:
+    """Print one line per contender: median seconds, and its ratio to the baseline in the same turn, called `unit`."""
     for bench in results["benchmarks"]:
         print(f"{bench['name']}: {bench['what']}")
         for name, seconds in bench["seconds"].items():
-            found = f"{said}: {words(bench['ratios'][name], digits)}" if name in bench["ratios"] else ""
-            print(f"  {name:32} {seconds:10.4f} s  {found}".rstrip())
+            shown = f"{unit}: {words(bench['ratios'][name], digits)}" if name in bench["ratios"] else ""
+            print(f"  {name:32} {seconds:10.4f} s  {shown}".rstrip())
         if not bench["same_answer"]:
             print(f"  NOT COMPARABLE: the sides give different answers: {bench['difference']}")
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())

@@ -40,7 +40,7 @@ def gains(axis: Axes, name: str, group: Json, words: Mapping[str, str], shown: S
         points = [gain(over(group, *span), arm) for span in spans]
         line(axis, places, points, label=words.get(arm, THIRD if arm == CONTROL else arm), **look(arm))
     axis.axhline(0, color="#999999", linewidth=0.8)
-    axis.set_ylabel("training loss less vanilla's (nats per token)")
+    axis.set_ylabel("training loss minus vanilla's (nats per token)")
     axis.set_title(name)
     style.tokens_per_parameter(axis, places)
 

@@ -313,5 +313,5 @@ def _curve(record: Json) -> list[float] | None:
 
 
 def _probed(record: Json, keep: Callable[[Json], Json]) -> Json | None:
-    (found,) = record["probes"].values()
-    return found["end"] and keep(found["end"])
+    (probed,) = record["probes"].values()
+    return probed["end"] and keep(probed["end"])

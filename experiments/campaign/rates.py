@@ -44,12 +44,12 @@ def own_rates(sweeps: Mapping[str, Swept], there: Mapping[Arm, Json], sweep: Swe
         there: records of those that are finished.
         sweep: which of them decide.
     """
-    found = {}
+    rates = {}
     for name, swept in sweeps.items():
         if all(arm in there for arm in each_swept(swept)):
             losses = {rate: [there[of_seed[sweep.until]]["loss"] for of_seed in seeds] for rate, seeds in swept.items()}
-            found[name] = own_rate(losses)
-    return found
+            rates[name] = own_rate(losses)
+    return rates
 
 
 def each_swept(swept: Swept) -> list[Arm]:

@@ -115,11 +115,11 @@ class Signs(Question):
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Judge the last length of the groups in which every arm has its own rate."""
-        found = self.differences(prediction, measurement)
+        differences = self.differences(prediction, measurement)
         return [
-            *self._judged(prediction, measurement, found),
-            *self._own(prediction, measurement, found),
-            *self._together(measurement, found),
+            *self._judged(prediction, measurement, differences),
+            *self._own(prediction, measurement, differences),
+            *self._together(measurement, differences),
         ]
 
     def differences(self, prediction: Json, measurement: Json) -> dict[str, dict[Asking, Interval]]:
@@ -129,21 +129,21 @@ class Signs(Question):
         the controls.
         """
         decided = own_rate_groups(measurement)
-        asked = [(pair["what"], pair["arm"], pair["against"]) for pair in prediction["compared"]]
-        found = {}
+        compared = [(pair["what"], pair["arm"], pair["against"]) for pair in prediction["compared"]]
+        intervals = {}
         for name, group in decided.items():
             shown = [(LOSS, arm, VANILLA) for arm in arms(group)]
             shown += [(LOSS, arm, against) for arm, against in self.together]
             controls = [(what, CONTROL, VANILLA) for what in (LOSS, *self.quantities)]
-            every = dict.fromkeys([*asked, *shown, *controls])
+            every = dict.fromkeys([*compared, *shown, *controls])
             known = {*group["loss"], ""}
             which = [(what, arm, other) for what, arm, other in every if arm in known and other in known]
             values = {what: self.values(group, what) for what in (LOSS, *self.quantities)}
             family = len(which) * planned(measurement, OWN_RATE)
-            found[name] = {
+            intervals[name] = {
                 (what, arm, other): _interval(values[what], arm, other, family=family) for what, arm, other in which
             }
-        return found
+        return intervals
 
     def values(self, group: Json, what: str) -> Losses:
         """Return what is judged of every arm, by seed, at the last length; nan where a training diverged."""
@@ -155,46 +155,50 @@ class Signs(Question):
         }
 
     def _judged(self, prediction: Json, measurement: Json, differences: Differences) -> Iterator[Expectation]:
-        for name, found in differences.items():
+        for name, intervals in differences.items():
             for pair in prediction["compared"]:
                 which = what, *names = pair["what"], pair["arm"], pair["against"]
-                if which not in found:
+                if which not in intervals:
                     continue
                 arm, against = (self.called(one) for one in names)
                 lower = "lower" if pair["sign"] < 0 else "higher"
                 ends = f"{arm} ends {lower} than {against}"
                 less = f"{arm} less {against}" if against else arm
                 side = lower if against else "below zero" if pair["sign"] < 0 else "above zero"
-                said = ends if what == LOSS else f"{less}, {self.quantities[what]}: {side}"
+                subject = ends if what == LOSS else f"{less}, {self.quantities[what]}: {side}"
                 yield expected(
                     name="/".join(filter(None, [name, pair["by"], what if what != LOSS else "", *names])),
                     group=f"{WHOSE[pair['by']]}: {less}{rates(measurement['groups'][name], *names)}",
                     claim=pair["claim"],
-                    statement=f"{said} ({pair['place']}; {name})",
+                    statement=f"{subject} ({pair['place']}; {name})",
                     rule="sign",
                     predicted=float(pair["sign"]),
-                    measured=found[which],
-                    twin=found[what, CONTROL, VANILLA],
+                    measured=intervals[which],
+                    twin=intervals[what, CONTROL, VANILLA],
                     quantity=f"{NATS if what == LOSS else self.quantities[what]}{', difference' if against else ''}",
                 )
 
     def _together(self, measurement: Json, differences: Differences) -> Iterator[Expectation]:
         """Yield what was measured of pairs of which nobody predicts anything."""
-        for name, found in differences.items():
+        for name, intervals in differences.items():
             for arm, against in self.together:
-                if (which := (LOSS, arm, against)) in found:
+                if (which := (LOSS, arm, against)) in intervals:
                     mine, theirs = self.called(arm), self.called(against)
                     group = f"{mine} less {theirs}{rates(measurement['groups'][name], arm, against)}"
                     text = f"{mine} beside {theirs} ({name})"
                     yield unpredicted(
-                        f"{name}/{arm}/{against}", group, text, measured=found[which], quantity=f"{NATS}, difference"
+                        f"{name}/{arm}/{against}",
+                        group,
+                        text,
+                        measured=intervals[which],
+                        quantity=f"{NATS}, difference",
                     )
 
     def _own(self, prediction: Json, measurement: Json, differences: Differences) -> Iterator[Expectation]:
         """Yield what was measured of a user's variants, and what their own papers expect of it."""
-        for name, found in differences.items():
+        for name, intervals in differences.items():
             for arm in own_names(prediction):
-                stated, interval = expected_by_paper(prediction, arm, "loss"), found[LOSS, arm, VANILLA]
+                stated, interval = expected_by_paper(prediction, arm, "loss"), intervals[LOSS, arm, VANILLA]
                 apart = rates(measurement["groups"][name], arm, VANILLA)
                 about = f"{name}/own/{arm}", f"{arm} less vanilla{apart}"
                 if stated is None and any(pair["arm"] == arm for pair in prediction["compared"]):
@@ -204,7 +208,7 @@ class Signs(Question):
                     continue
                 lower, sign = ("lower", -1.0) if stated["better"] else ("higher", 1.0)
                 text = f"{arm} ends {lower} than vanilla ({stated['place']}; {name})"
-                control = found[LOSS, CONTROL, VANILLA]
+                control = intervals[LOSS, CONTROL, VANILLA]
                 yield expected(
                     *about, stated["claim"], text, "sign", sign, interval, control, quantity=f"{NATS}, difference"
                 )
@@ -227,21 +231,21 @@ class Signs(Question):
                 drawn = [arm for arm in self.drawn if arm in of_group["loss"]] or arms(of_group)
                 gains(axis, name, of_group, words=self.words, shown=drawn)
                 continue
-            self.draw_ends(axis, name, prediction, measurement=measurement, found=of_group)
+            self.draw_ends(axis, name, prediction, measurement=measurement, intervals=of_group)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
         style.finish(list(axes[: len(panels)]))
         return fig
 
     def draw_ends(
-        self, axis: Axes, name: str, prediction: Json, measurement: Json, found: Mapping[Asking, Interval]
+        self, axis: Axes, name: str, prediction: Json, measurement: Json, intervals: Mapping[Asking, Interval]
     ) -> None:
         """Draw a group's differences of losses at the end, one below another, beside what is printed."""
         from experiments.drawing.rows import in_rows
 
         nats = {(LOSS, pair["arm"], pair["against"]): pair["nats"] for pair in prediction["compared"] if pair["nats"]}
         group = measurement["groups"][name]
-        losses = {which: interval for which, interval in found.items() if which[0] == LOSS}
+        losses = {which: interval for which, interval in intervals.items() if which[0] == LOSS}
         in_rows(
             axis,
             list(losses.values()),
@@ -255,8 +259,8 @@ class Signs(Question):
 
     def _row(self, group: Json, arm: str, against: str) -> str:
         called = [THIRD if name == CONTROL else self.called(name) for name in (arm, against)]
-        told = [f"{name}, {group['rates'][one]:g}" for name, one in zip(called, (arm, against), strict=True)]
-        return told[0] if against == VANILLA else f"{told[0]}, less {told[1]}"
+        labels = [f"{name}, {group['rates'][one]:g}" for name, one in zip(called, (arm, against), strict=True)]
+        return labels[0] if against == VANILLA else f"{labels[0]}, minus {labels[1]}"
 
 
 def _interval(values: Losses, arm: str, against: str, family: int) -> Interval:

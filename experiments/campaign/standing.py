@@ -37,7 +37,7 @@ class Standing:
 
 def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Standing]:
     """Return how far every question is, by its own profile's seeds; a training that two share is left but once."""
-    pool, seen, found = Pool(out, slot), set[str](), []
+    pool, seen, rows = Pool(out, slot), set[str](), []
     needed = [_arms(question, pool) for question in questions]
     records = pool.finished(arm for arms in needed for arm in arms)
     price = seconds_per_flop(records)
@@ -46,8 +46,8 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
         own = [flops_of(trunk) for name, trunk in left.items() if name not in seen]
         seen |= left.keys()
         trained = len(trunks([arm for arm in arms if arm in records]))
-        found.append(Standing(question, trained, len(own), seconds=price * sum(own), checks=_checks(question, out)))
-    return found
+        rows.append(Standing(question, trained, len(own), seconds=price * sum(own), checks=_checks(question, out)))
+    return rows
 
 
 def _arms(question: Question, pool: Pool) -> list[Arm]:

@@ -33,9 +33,9 @@ def add_to(commands: Commands) -> None:
     command.add_argument("--variants", help="of step, depth and decode: names with commas between")
     command.add_argument("--device", default="auto", help="of step, depth and decode: auto (the default), cpu or cuda")
     command.add_argument(
-        "--batch", type=whole_number, help="of step: sequences a step (default: what makes 32,768 tokens)"
+        "--batch", type=whole_number, help="of step: sequences per step (default: what makes 32,768 tokens)"
     )
-    command.add_argument("--context", type=whole_number, help="of step: tokens a sequence (default: the preset's)")
+    command.add_argument("--context", type=whole_number, help="of step: tokens per sequence (default: the preset's)")
     command.add_argument("--out", type=Path, help="of these: also write the result to this .json file")
     command.add_argument(
         "--threads",
@@ -66,7 +66,7 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.decode import bench_decode
 
         return bench_decode(options)
-    said, digits = "times faster", 1
+    unit, digits = "times faster", 1
     if options.suite == "decoders":
         from experiments.bench.decoders import run_decoders
 
@@ -75,7 +75,7 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.campaign import run_campaign
 
         results = run_campaign(options.threads)
-        said, digits = "a core's time over the baseline's", 3
+        unit, digits = "a core's time over the baseline's", 3
     else:
         from experiments.bench.toy import run_benchmarks
 
@@ -85,5 +85,5 @@ def bench(options: argparse.Namespace) -> int:
     else:
         from experiments.bench.toy import print_results
 
-        print_results(results, said, digits)
+        print_results(results, unit, digits)
     return int(not all(result["same_answer"] for result in results["benchmarks"]))

@@ -48,11 +48,11 @@ def campaign(options: argparse.Namespace) -> int:
     slot = slot_for(questions, PROFILE, options.device, **about)
     if options.minutes is not None:
         _go_on(questions, options.out, slot)
-    found = standings(questions, options.out, slot)
+    listed = standings(questions, options.out, slot)
     if options.json:
-        print(json.dumps([as_json(one) for one in found], indent=1))
+        print(json.dumps([as_json(one) for one in listed], indent=1))
     else:
-        _print(found)
+        _print(listed)
     return 0
 
 
@@ -70,13 +70,13 @@ def _go_on(questions: Sequence[Question], out: Path, slot: Slot) -> None:
             return
 
 
-def _print(found: Sequence[Standing]) -> None:
+def _print(listed: Sequence[Standing]) -> None:
     from experiments.verdicts.checks import by_group
     from experiments.verdicts.words import sentence
 
-    rows = [(one.question.name, str(one.trained), str(one.left), f"{one.seconds / 3600:.1f}") for one in found]
+    rows = [(one.question.name, str(one.trained), str(one.left), f"{one.seconds / 3600:.1f}") for one in listed]
     print_rows(terminal(), "", COLUMNS, rows=rows)
-    for one in found:
+    for one in listed:
         print(f"\n{one.question.name}: {one.question.title}")
         if one.checks is None:
             print("  nothing can be said yet: two seeds of all arms of a group are needed")

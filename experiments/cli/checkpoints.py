@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.cli.commands import Commands
 
 if TYPE_CHECKING:
-    from experiments.commands.importing import Made
+    from experiments.commands.importing import SavedModel
 
 
 def add_to(commands: Commands) -> None:
@@ -73,34 +73,34 @@ def import_(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     from experiments.commands.importing import export as exported
 
-    made = exported(options.folder, options.out, to=options.to, dtype=options.dtype)
-    return _report(made, options.json, "exported")
+    saved = exported(options.folder, options.out, to=options.to, dtype=options.dtype)
+    return _report(saved, options.json, "exported")
 
 
 def convert(options: argparse.Namespace) -> int:
     from experiments.commands.importing import convert as converted
 
-    made = converted(options.folder, options.out, variant=options.variant, how=options.how)
-    return _report(made, options.json, "converted")
+    saved = converted(options.folder, options.out, variant=options.variant, how=options.how)
+    return _report(saved, options.json, "converted")
 
 
-def _report(made: Made, as_json: bool, done: str) -> int:
+def _report(saved: SavedModel, as_json: bool, done: str) -> int:
     from theory.plans.accounting import total_parameters
 
-    config = made.of.architecture
-    count = total_parameters(config, made.of.plan)
+    config, name = saved.model_folder.architecture, saved.model_folder.name
+    count = total_parameters(config, saved.model_folder.plan)
     if as_json:
-        about = {"folder": str(made.folder), "name": made.of.name, "parameters": count, "plain": made.plain}
+        about = {"folder": str(saved.folder), "name": name, "parameters": count, "plain": saved.plain}
         print(json.dumps({**about, "architecture": asdict(config)}, indent=1))
         return 0
     print(
-        f"{done} {made.of.name}: width {config.d_model:,}, {config.n_layers:,} layers, {config.n_heads:,} heads, "
+        f"{done} {name}: width {config.d_model:,}, {config.n_layers:,} layers, {config.n_heads:,} heads, "
         f"context {config.context:,}, {count:,} parameters"
     )
-    if made.layout:
-        print(f"  in the layout {made.layout} of its paper's code, which `crosslayer import` reads too")
+    if saved.layout:
+        print(f"  in the layout {saved.layout} of its paper's code, which `crosslayer import` reads too")
     elif done == "exported":
-        how = "as any model" if made.plain else "with trust_remote_code, through this package, which must be installed"
+        how = "as any model" if saved.plain else "with trust_remote_code, through this package, which must be installed"
         print(f"  transformers reads it {how}")
-    print(f"folder: {made.folder}")
+    print(f"folder: {saved.folder}")
     return 0

@@ -25,7 +25,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--context",
         type=whole_from(2),
-        help="tokens a sequence of text (default: a training's own; of others' models 512, or theirs if less)",
+        help="tokens per sequence of text (default: as trained; imported models: at most 512)",
     )
     command.add_argument("--data", metavar="FOLDER", help="where the runs' text lies now (default: where it lay)")
     command.add_argument(

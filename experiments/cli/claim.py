@@ -42,7 +42,7 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
         "premises": list(premises(claim, ledger)),
         "rests_on_it": [other.id for other in ledger.values() if claim.id in other.uses],
         "runs": [str(run.path) for group in runs for run in group],
-        "found": [found for group in runs for run in group if (found := _found(claim, run))],
+        "found": [result for group in runs for run in group if (result := _found(claim, run))],
         "figures": dict(figure for group in runs for run in group for figure in _figures(run)),
         "variants": variants(claim),
     }
@@ -106,10 +106,11 @@ def print_description(about: dict[str, Any]) -> None:
             _print(name.replace("_", " "), ", ".join(about[name]))
     for path, caption in about["figures"].items():
         _print("figure", f"{path}: {caption}")
-    for found in about["found"]:
-        said = words.verdict(found["verdict"])
+    for result in about["found"]:
+        verdict = words.verdict(result["verdict"])
         _print(
-            "found", f"{found['experiment']}, profile {found['profile']}: {said}, the worst of {found['checks']} checks"
+            "found",
+            f"{result['experiment']}, profile {result['profile']}: {verdict}, the worst of {result['checks']} checks",
         )
     when = "unchanged since they were run" if about["remembered"] else f"run in {about['seconds']:.1f} s"
     print(f"\nchecks, {when}; in brackets, what each rejects:")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from experiments import catalogue
 from theory.plans.accounting import cache, depth_memory, flops, parameters, total_parameters
 from theory.plans.architecture import Architecture
 from theory.plans.names import BadName, model
 from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS
-from theory.plans.variants import VARIANTS
 from theory.plans.words import SKETCH_KEY, TITLES, depth_words, layer_words, rules, shown_maps, sketch
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
@@ -25,7 +25,7 @@ def description(
     of `dtype` per token; FLOPs are those of a token that attends over `context` tokens (default: the whole context).
     """
     size, over = BYTES[dtype], config.context if context is None else context
-    kept, parts = cache(config, plan), parameters(config, plan)
+    cached, parts = cache(config, plan), parameters(config, plan)
     named = PRESETS.get(preset)
     return {
         "preset": preset,
@@ -36,8 +36,8 @@ def description(
         "total_parameters": sum(parts.values()),
         "parameters": {name: count for name, count in parts.items() if count},
         "dtype": dtype,
-        "cache_bytes_per_token": kept.total * size,
-        "cache_bytes_by_layer": {"keys": [n * size for n in kept.keys], "values": [n * size for n in kept.values]},
+        "cache_bytes_per_token": cached.total * size,
+        "cache_bytes_by_layer": {"keys": [n * size for n in cached.keys], "values": [n * size for n in cached.values]},
         "context": over,
         "flops_per_token": flops(config, plan, over),
         "depth_vectors": depth_memory(config, plan) // config.d_model,
@@ -50,12 +50,12 @@ def description(
 
 
 def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
-    kept = cache(config, plan)
+    cached = cache(config, plan)
     return {
         "parameters": total_parameters(config, plan),
-        "cache": kept.total,
-        "key_cache": sum(kept.keys),
-        "value_cache": sum(kept.values),
+        "cache": cached.total,
+        "key_cache": sum(cached.keys),
+        "value_cache": sum(cached.values),
     }
 
 
@@ -82,12 +82,12 @@ def print_description(about: dict[str, Any], plan: Plan) -> None:
     stated = about["stated_parameters"]
     says = f"   the paper says {stated}" if stated else ""
     print(f"{'parameters':{width}} {about['total_parameters']:>15,}{says}")
-    print(f"\ncache, bytes a token in {about['dtype']}: {about['cache_bytes_per_token']:,}; by layer")
+    print(f"\ncache, bytes per token in {about['dtype']}: {about['cache_bytes_per_token']:,}; by layer")
     for kind, numbers in about["cache_bytes_by_layer"].items():
         same = ((number, len(list(group))) for number, group in groupby(numbers))
         print(f"  {kind:7}" + ", ".join(f"{number:,}" if n == 1 else f"{n} x {number:,}" for number, n in same))
     vectors = "1 vector" if about["depth_vectors"] == 1 else f"{about['depth_vectors']} vectors"
-    print(f"depth memory, bytes a token: {about['depth_bytes_per_token']:,} ({vectors} of the model's width)")
+    print(f"depth memory, bytes per token: {about['depth_bytes_per_token']:,} ({vectors} of the model's width)")
     print(f"FLOPs of a token that attends over {about['context']:,}: {about['flops_per_token']:.4g} forward")
     changes = (f"{name.replace('_', ' ')} {percent(-share)}" for name, share in about["saved"].items())
     print(f"against vanilla: {', '.join(changes)}")
@@ -101,7 +101,7 @@ def variant_rows(preset: str) -> list[dict[str, Any]]:
     """
     vanilla = _costs(*model(preset, "vanilla"))
     rows: list[dict[str, Any]] = []
-    for name, variant in VARIANTS.items():
+    for name, variant in catalogue.variants().items():
         row = {"name": name, "paper": variant.source, "place": variant.place, "changes": variant.changes}
         try:
             config, plan = model(preset, name)

@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
     command = commands.add(
         "evaluate",
         evaluate,
-        "held-out losses of models, in all and by position: perplexity, bits a byte, what more context is worth",
+        "held-out losses of models, in all and by position: perplexity, bits per byte, what more context is worth",
         "crosslayer evaluate runs/train/llama-2m-* --tokens 65536",
         resumes=True,
     )
@@ -43,26 +43,28 @@ def evaluate(options: argparse.Namespace) -> int:
     for option in ("tasks_from", "fewshot", "limit"):
         if getattr(options, option) is not None:
             raise UserError(f"--{option.replace('_', '-')} is for --tasks")
-    found = evaluation.evaluate(options.runs, choices=choices.choices(options), device=options.device, out=options.out)
+    evaluated = evaluation.evaluate(
+        options.runs, choices=choices.choices(options), device=options.device, out=options.out
+    )
     if options.json:
-        print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
+        print(json.dumps({"folder": str(evaluated.folder), **evaluated.record}, indent=1))
         return 0
-    first = found.record["runs"][0]["name"]
-    for run in found.record["runs"]:
+    first = evaluated.record["runs"][0]["name"]
+    for run in evaluated.record["runs"]:
         loss, score = run["loss"], run["in_context"]
         print(f"{run['name']}: {run['sequences']:,} sequences, {run['tokens']:,} tokens of {run['data']}")
-        if found.record["regression"]:
+        if evaluated.record["regression"]:
             print("\n".join(f"  {line}" for line in _of_prompts(run)))
         else:
             in_bits = evaluation.bits_a_byte(run)
-            of_bytes = f", {in_bits:.4f} bits a byte" if in_bits is not None else ""
+            of_bytes = f", {in_bits:.4f} bits per byte" if in_bits is not None else ""
             perplexity = f"perplexity {math.exp(loss['mean']):.5g}" if loss["mean"] < 700 else "no perplexity"
-            print(f"  held-out loss {_with_error(loss)} nats a {found.record['per']}, {perplexity}{of_bytes}")
+            print(f"  held-out loss {_with_error(loss)} nats per {evaluated.record['per']}, {perplexity}{of_bytes}")
         if "less_first" in run:
-            print(f"  less {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
+            print(f"  minus {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
         if score is not None:
-            print(f"  last tenth of the positions less the second tenth: {_with_error(score)}")
-    print(f"figure and numbers: {found.folder}")
+            print(f"  last tenth of the positions minus the second tenth: {_with_error(score)}")
+    print(f"figure and numbers: {evaluated.folder}")
     return 0
 
 
@@ -76,18 +78,18 @@ def _tasks(options: argparse.Namespace) -> int:
     if not names:
         raise UserError("--tasks: name one or more, separated by commas")
     asked_for = harness.Tasks(names, options.tasks_from, options.fewshot, limit=options.limit)
-    found = harness.evaluate_tasks(
+    scores = harness.evaluate_tasks(
         options.runs, asked_for, variant=options.variant, device=options.device, out=options.out
     )
     if options.json:
-        print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
+        print(json.dumps({"folder": str(scores.folder), **scores.record}, indent=1))
         return 0
-    for run in found.record["runs"]:
+    for run in scores.record["runs"]:
         print(f"{run['name']}:")
         for task, metrics in run["results"].items():
             shown = {k.partition(",")[0]: v for k, v in metrics.items() if isinstance(v, float) and "stderr" not in k}
             print(f"  {task:24} " + ", ".join(f"{name} {value:.4g}" for name, value in shown.items()))
-    print(f"numbers: {found.folder}")
+    print(f"numbers: {scores.folder}")
     return 0
 
 

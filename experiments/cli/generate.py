@@ -109,5 +109,5 @@ def _in_words(speed: Speed, sequences: int) -> str:
     if not speed.steps:
         return read
     each = 1000 * speed.stepping / speed.steps
-    of = f" of {sequences} sequences" if sequences > 1 else ""
-    return f"{read}; then {each:.2g} ms a step{of}, {speed.drawn / speed.stepping:,.0f} tokens a second"
+    sequence_count = f" of {sequences} sequences" if sequences > 1 else ""
+    return f"{read}; then {each:.2g} ms per step{sequence_count}, {speed.drawn / speed.stepping:,.0f} tokens per second"

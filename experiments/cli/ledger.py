@@ -90,8 +90,8 @@ def _mutate(options: argparse.Namespace) -> int:
         print(json.dumps([_mutation_json(m) for m in done], indent=1))
         return int(any(m.unexcused for m in done))
     for m in done:
-        said = f"{m.altered} alterations" if m.altered else "its checks call nothing of `theory`"
-        print(f"{'FAIL' if m.unexcused else 'ok  '} {m.claim.id}  ({said})")
+        extent = f"{m.altered} alterations" if m.altered else "its checks call nothing of `theory`"
+        print(f"{'FAIL' if m.unexcused else 'ok  '} {m.claim.id}  ({extent})")
         for function, how in m.unexcused.items():
             print(f"     survives {function}: {', '.join(how)}")
     excuses = sorted({(function, why) for m in done for function, hows in m.excused.items() for why in hows.values()})

@@ -39,19 +39,19 @@ def list_(options: argparse.Namespace) -> int:
     kind = kinds[words.pop(0)] if words and words[0] in kinds else "experiments"
     make_rows, print_rows = KINDS[kind]
     rows = make_rows()
-    found = [row for row in rows if row["name"] in words] or [row for row in rows if _matches(row, words)]
-    if not found:
+    matching = [row for row in rows if row["name"] in words] or [row for row in rows if _matches(row, words)]
+    if not matching:
         names = [row["name"] for row in rows]
         others = [other for other in KINDS if other != kind and any(_matches(r, words) for r in KINDS[other][0]())]
         if others:
             raise UserError(f"no {kind} with {' '.join(words)!r}; see `crosslayer list {others[0]} {' '.join(words)}`")
         raise UserError(unknown(kind.removesuffix("s"), words[0], names, lists=f"`crosslayer list {kind}` lists all"))
     if options.json:
-        print(json.dumps(found, indent=1))
-    elif kind == "experiments" and len(found) == 1:
-        _print_experiment(found[0])
+        print(json.dumps(matching, indent=1))
+    elif kind == "experiments" and len(matching) == 1:
+        _print_experiment(matching[0])
     else:
-        print_rows(found)
+        print_rows(matching)
     return 0
 
 
@@ -101,11 +101,9 @@ def _claims() -> Rows:
 
 
 def _variants() -> Rows:
-    from theory.plans.variants import VARIANTS
-
     return [
         {"name": name, "paper": variant.source, "place": variant.place, "changes": variant.changes}
-        for name, variant in VARIANTS.items()
+        for name, variant in catalogue.variants().items()
     ]
 
 

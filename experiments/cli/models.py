@@ -76,8 +76,8 @@ def describe(options: argparse.Namespace) -> int:
     if Path(options.preset).is_dir():
         from experiments.training.model_folders import one_model
 
-        found = one_model(Path(options.preset), options.variant)
-        config, plan, variant = found.architecture, found.plan, found.name
+        model_folder = one_model(Path(options.preset), options.variant)
+        config, plan, variant = model_folder.architecture, model_folder.plan, model_folder.name
     else:
         config, plan = model(options.preset, options.variant)
         variant = PRESETS[options.preset].variant if options.variant is None else options.variant

@@ -92,21 +92,22 @@ def _recall(options: argparse.Namespace) -> int:
         raise UserError(f"{given[0]} is of regression prompts, and has no meaning beside --recall")
     setting = recalled(f"recall:{options.recall}")
     plan = resolve(options.plan, two_layers(options.heads))
-    found = predict_recall(plan, setting)
+    prediction = predict_recall(plan, setting)
     beyond = beyond_two_layers(lambda shape: resolve(options.plan, shape), options.heads)
     if options.json:
-        print(json.dumps({"plan": options.plan, **asdict(found), "beyond_two_layers": beyond}))
+        print(json.dumps({"plan": options.plan, **asdict(prediction), "beyond_two_layers": beyond}))
         return 0
     sizes = f"{setting.pairs} pairs, {setting.keys} keys, {setting.values} values, {setting.form}"
     print(f"Recall of {sizes}, by two layers of attention with a residual stream:")
-    print(f"  {found.guess:12.6g}  loss of a guess that knows nothing of the prompt")
-    print(f"  {found.plateau:12.6g}  loss of attending to all its values alike: the plateau of training")
-    bound = "no weights go below this" if found.floor else "weights come as near to this as one likes"
-    print(f"  {found.floor:12.6g}  {bound} ({options.plan}: {found.how})")
-    width = "not known" if found.least_width is None else f"{found.least_width}"
-    print(f"  {width if found.floor < found.plateau else 'none':>12}  numbers per token that {options.plan} needs")
+    print(f"  {prediction.guess:12.6g}  loss of a guess that knows nothing of the prompt")
+    print(f"  {prediction.plateau:12.6g}  loss of attending to all its values alike: the plateau of training")
+    bound = "no weights go below this" if prediction.floor else "weights come as near to this as one likes"
+    print(f"  {prediction.floor:12.6g}  {bound} ({options.plan}: {prediction.how})")
+    width = "not known" if prediction.least_width is None else f"{prediction.least_width}"
+    width = width if prediction.floor < prediction.plateau else "none"
+    print(f"  {width:>12}  numbers per token that {options.plan} needs")
     if resolve("vanilla", two_layers(options.heads)) != plan:
-        print(f"  {found.vanilla_width:>12}  numbers per token that vanilla needs")
+        print(f"  {prediction.vanilla_width:>12}  numbers per token that vanilla needs")
     print("How soon training finds it is not proved; `crosslayer run bridge --variant ...` measures it.")
     _print_note(options.plan, beyond)
     return 0
@@ -132,7 +133,7 @@ def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | 
         optimum = _minimised(options, plan, [rank], law={})
     elif options.rank is None:
         losses = {a: closed_form(plan, *task[:3], a) for a in range(1, options.d + 1)}
-        best, at = min((found.loss, a) for a, found in losses.items() if found is not None)
+        best, at = min((solution.loss, a) for a, solution in losses.items() if solution is not None)
         over_ranks = {"rank": at, "loss": best}
     optimum = replace(optimum, beyond_two_layers=beyond)
     result: dict[str, Any] = {"plan": options.plan, **asdict(optimum), **reference, "paper_bound": None}
@@ -191,13 +192,13 @@ def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any], beyond
     ranks = list(range(1, options.d + 1)) if options.rank is None else [options.rank]
     minimised = _minimised(options, plan, ranks, law=law) if descend else None
     if options.json:
-        found = {
+        numbers = {
             "bounds": bounds and asdict(bounds),
             "no_bounds": missing,
             "minimised": minimised and asdict(replace(minimised, beyond_two_layers=beyond)),
             "beyond_two_layers": beyond,
         }
-        print(json.dumps({"plan": options.plan, "rank": options.rank, **found}))
+        print(json.dumps({"plan": options.plan, "rank": options.rank, **numbers}))
         return 0
     print(f"The assumed-copy toy at {_words(options, law)}:")
     if minimised is not None:
@@ -267,7 +268,7 @@ def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: d
     from theory.toy.value_maps import descents, optimum_by_descent
 
     task, (starts, _) = (options.d, options.n, options.sigma), descents(law)
-    found = []
+    optima = []
     with progress("minimising", starts * len(ranks)) as at:
         at(0)
         for done, rank in enumerate(ranks):
@@ -275,8 +276,8 @@ def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: d
             def after_start(i: int, loss: float, done: int = done, rank: int = rank) -> None:
                 at(done * starts + i, f"rank {rank}, loss {loss:.5g}")
 
-            found.append(optimum_by_descent(plan, *task, rank, law=law, after_start=after_start))
-    return min(found, key=lambda optimum: optimum.loss)
+            optima.append(optimum_by_descent(plan, *task, rank, law=law, after_start=after_start))
+    return min(optima, key=lambda optimum: optimum.loss)
 
 
 def _law(options: argparse.Namespace) -> dict[str, Any]:
@@ -315,12 +316,12 @@ def _matrix(what: str, path: Path, d: int) -> Array:
 
     try:
         if path.suffix == ".npy":
-            found = np.load(path, allow_pickle=False)
+            matrix = np.load(path, allow_pickle=False)
         else:
             with warnings.catch_warnings(action="error"):  # an empty file is but a warning to numpy
-                found = np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+                matrix = np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
     except (ValueError, EOFError, UserWarning) as error:
         raise UserError(f"{what}: {path} holds no matrix of numbers: {error}") from None
-    if found.shape != (d, d) or found.dtype.kind not in "iuf":
-        raise UserError(f"{what}: {path} must hold a {d} x {d} matrix of numbers, got shape {found.shape}")
-    return found
+    if matrix.shape != (d, d) or matrix.dtype.kind not in "iuf":
+        raise UserError(f"{what}: {path} must hold a {d} x {d} matrix of numbers, got shape {matrix.shape}")
+    return matrix

@@ -32,23 +32,23 @@ def probe(options: argparse.Namespace) -> int:
     from experiments.commands import probing
 
     what = None if options.what is None else [name.strip() for name in options.what.split(",")]
-    found = probing.probe(options.runs, what, choices=choices.choices(options), device=options.device, out=options.out)
-    return _report(found, options.json)
+    probed = probing.probe(options.runs, what, choices=choices.choices(options), device=options.device, out=options.out)
+    return _report(probed, options.json)
 
 
-def _report(found: Probed, as_json: bool) -> int:
+def _report(probed: Probed, as_json: bool) -> int:
     from experiments.commands.layer_figures import looks, panels_of, series
 
     if as_json:
-        print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
+        print(json.dumps({"folder": str(probed.folder), **probed.record}, indent=1))
         return 0
-    runs = found.record["runs"]
+    runs = probed.record["runs"]
     labels = [look["label"] for look in looks(runs)]
     width = max(map(len, labels))
     for label, run in zip(labels, runs, strict=True):
         print(f"{label}: {run['sequences']:,} sequences, {run['tokens']:,} tokens of {run['data']}; {run['folder']}")
-    for family, results in found.record["families"].items():
-        for panel in panels_of(family, found.record):
+    for family, results in probed.record["families"].items():
+        for panel in panels_of(family, probed.record):
             if not panel.by_layer:
                 continue
             unit = panel.y.replace("$", "")  # which stand around mathematics in a figure
@@ -58,7 +58,7 @@ def _report(found: Probed, as_json: bool) -> int:
             for label, one in zip(labels, shown, strict=True):
                 values = dict(zip(one.x, one.values, strict=True)) if one else {}
                 print(f"  {label:{width}}  {'  '.join(_number(values.get(x)) for x in places)}")
-    print(f"figures and numbers: {found.folder}")
+    print(f"figures and numbers: {probed.folder}")
     return 0
 
 

@@ -94,15 +94,15 @@ def _signals_raise() -> Iterator[None]:
     A signal within a moment of it is the same request: some send it to a process and to its group, as the command
     timeout does.
     """
-    asked = -math.inf
+    last_request = -math.inf
 
     def end(number: int, _: object) -> None:
-        if time.monotonic() - asked > MOMENT:
+        if time.monotonic() - last_request > MOMENT:
             os._exit(128 + number)
 
     def interrupt(number: int, _: object) -> NoReturn:
-        nonlocal asked
-        asked = time.monotonic()
+        nonlocal last_request
+        last_request = time.monotonic()
         hear(end)
         raise Interrupt(number)
 

@@ -50,7 +50,7 @@ def add_to(commands: Commands) -> None:
         "--device", default="auto", help="of full-size models: auto (a GPU for profile gpu), cpu or cuda"
     )
     command.add_argument(
-        "--jobs", type=whole_from(0), default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
+        "--jobs", type=whole_from(0), default=0, help="trainings at a time (default: one per core, or what a GPU takes)"
     )
     command.add_argument(
         "--minutes", type=positive, help="stop then; the same command resumes with the trainings that are left"
@@ -196,8 +196,8 @@ def compare(options: argparse.Namespace) -> int:
         else:
             print_side_by_side(shown)
         return 0
-    asked = [name for name in options.names if name in known] or known
-    names = [named(name, options.variant) if options.variant else name for name in asked]
+    listed = [name for name in options.names if name in known] or known
+    names = [named(name, options.variant) if options.variant else name for name in listed]
     runs = latest_runs(options.out, names)
     if not runs:
         there = bool(latest_runs(committed_results(), names))

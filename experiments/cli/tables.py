@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from experiments.verdicts.checks import Judgement
 
 COLUMNS = ("check", "points", "predicted", "slack", "measured", "verdict")
-MODEL_COLUMNS = ("model", "parameters", "cache, bytes a token", "FLOPs a token", "held-out loss")
+MODEL_COLUMNS = ("model", "parameters", "cache, bytes per token", "FLOPs per token", "held-out loss")
 LOG_WIDTH = 1000  # columns of what is no terminal, and has no edge to wrap at
 
 
@@ -22,8 +22,8 @@ def sizes_trained(config: dict[str, Any]) -> str:
     """Return the sizes of the models that a run trained, as far as its configuration names them as most do."""
     every = {**config.get("architecture", {}), **config}
     names = ("d_model", "widths", "n_layers", "layers", "vocab", "context")
-    told = {name: every[name] for name in names if name in every}
-    return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
+    sizes = {name: every[name] for name in names if name in every}
+    return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in sizes.items())
 
 
 def print_unfinished(stop: Exception) -> None:
@@ -38,8 +38,8 @@ def print_power(saved: Json, checks: Sequence[Judgement]) -> None:
 
     if words := budget.in_words(saved["config"]):
         print(f"  trained on: {words}")
-    if saved["detects"] and (found := detected(checks)):
-        print(f"  detects: {found.words}; promised: {saved['detects']}")
+    if saved["detects"] and (power := detected(checks)):
+        print(f"  detects: {power.words}; promised: {saved['detects']}")
 
 
 def print_sentences(checks: Sequence[Judgement]) -> None:
@@ -47,10 +47,12 @@ def print_sentences(checks: Sequence[Judgement]) -> None:
     from experiments.verdicts.checks import by_quantity
     from experiments.verdicts.words import SLACK_ALONE, sentence
 
-    groups = [(name, of[0], len(of)) for named in by_quantity(checks).values() for name, of in named.items()]
-    asked = Counter(first.statement for _, first, _ in groups)
+    groups = [
+        (name, members[0], len(members)) for named in by_quantity(checks).values() for name, members in named.items()
+    ]
+    statements = Counter(first.statement for _, first, _ in groups)
     for name, first, count in groups:
-        place = f"{name}: " if asked[first.statement] > 1 else ""
+        place = f"{name}: " if statements[first.statement] > 1 else ""
         print(f"  {place}{sentence(first)}{f'; the worst of {count}' * (count > 1)}")
     if any(check.by_slack_alone for check in checks):
         print(f"  {SLACK_ALONE}")
@@ -88,10 +90,10 @@ def print_checks(title: str, checks: Sequence[Judgement]) -> None:
     console.print(legend, style="dim")
 
 
-def print_side_by_side(found: dict[str, Any]) -> None:
+def print_side_by_side(comparison: dict[str, Any]) -> None:
     """Print models in lines: costs over the first's, and losses minus the first's."""
     rows = []
-    for number, model in enumerate(found["models"], 1):
+    for number, model in enumerate(comparison["models"], 1):
         over = model["over_first"]
         rows.append(
             (
@@ -105,13 +107,14 @@ def print_side_by_side(found: dict[str, Any]) -> None:
     console = terminal()
     print_rows(console, "", MODEL_COLUMNS, rows=rows)
     console.print(
-        f"x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over {found['context']:,}.\n"
-        "Losses of trainings: means over all answers on the first one's held-out data, and those less its own.\n"
+        "x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over "
+        f"{comparison['context']:,}.\n"
+        "Losses of trainings: means over all answers on the first one's held-out data, and those minus its own.\n"
         "One seed of each says nothing of a variant: `crosslayer run bridge --variant ...` compares seeds.",
         style="dim",
         highlight=False,
     )
-    for number, model in enumerate(found["models"], 1):
+    for number, model in enumerate(comparison["models"], 1):
         trained = "" if model["steps"] is None else f" for {model['steps']:,} steps, seed {model['seed']}"
         print(f"{number}: {model['kind']}{trained}, {model['place']}")
 

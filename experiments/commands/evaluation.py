@@ -54,31 +54,31 @@ def evaluate(
 
     choices = choices or Choices()
     device = chosen_device(device)
-    found = subjects([Path(run) for run in runs], choices)
-    check_alike(found)
-    folders = {one.data: one.of.folder for one in found}
+    models = subjects([Path(run) for run in runs], choices)
+    check_alike(models)
+    folders = {one.data: one.model_folder.folder for one in models}
     if len(folders) > 1:
         (one, other), *_ = zip(folders, list(folders)[1:], strict=False)
         raise UserError(
             f"{folders[one]} would be asked about {one} and {folders[other]} about {other}: losses on different text "
             "cannot stand side by side; say --text for all"
         )
-    run = RunFolder(Path(out) / "evaluate" / named(found, choices.sample, device, module=__name__))
+    run = RunFolder(Path(out) / "evaluate" / named(models, choices.sample, device, module=__name__))
     with run.locked():
         measured = results(
             "evaluation",
-            {str(number): one for number, one in enumerate(found, 1)},
+            {str(number): one for number, one in enumerate(models, 1)},
             _Evaluation(choices, device),
             run=run,
             label="evaluating",
             backend=Serial(),
         )
-        runs_found = [{**about(one), **measured[str(n)]["result"]} for n, one in enumerate(found, 1)]
+        runs_found = [{**about(one), **measured[str(n)]["result"]} for n, one in enumerate(models, 1)]
         runs_found = [{**one, **_beside(one, runs_found[0])} for one in runs_found]
         record = {
             "kind": "evaluation",
-            "regression": found[0].kind == PromptSource.kind,
-            "per": "query" if found[0].kind == RecallSource.kind else "token",
+            "regression": models[0].kind == PromptSource.kind,
+            "per": "query" if models[0].kind == RecallSource.kind else "token",
             "runs": runs_found,
             **provenance(device, __name__),
         }
@@ -94,12 +94,12 @@ class _Evaluation:
     def __call__(self, one: Subject, _: Desk) -> Json:
         task = one.task()
         batches = self.choices.sample.batches(task, self.device)
-        found = losses(one.of.model(self.device), task, batches)
-        if isinstance(one.of.source, PromptSource) and one.kind == PromptSource.kind:
-            found["pairs"] = one.of.source.n
+        result = losses(one.model_folder.model(self.device), task, batches)
+        if isinstance(one.model_folder.source, PromptSource) and one.kind == PromptSource.kind:
+            result["pairs"] = one.model_folder.source.n
         elif one.kind == TextSource.kind:
-            found["bytes_a_token"] = _bytes_a_token(one, self.choices, batches)
-        return {"result": found}
+            result["bytes_a_token"] = _bytes_a_token(one, self.choices, batches)
+        return {"result": result}
 
 
 def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
@@ -118,12 +118,12 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     targets = hashlib.sha256()
     with torch.no_grad():
         for batch in batches:
-            found = task.losses(model(batch.inputs), batch.targets).double()
-            whole.add(found.mean(-1))
-            by_sequence += found.mean(-1).tolist()
+            token_losses = task.losses(model(batch.inputs), batch.targets).double()
+            whole.add(token_losses.mean(-1))
+            by_sequence += token_losses.mean(-1).tolist()
             targets.update(batch.targets.cpu().contiguous().numpy().tobytes())
-            by_position.add(found)
-            score.add(in_context(found))
+            by_position.add(token_losses)
+            score.add(in_context(token_losses))
     return {
         "loss": whole.to_json(),
         "in_context": score.to_json() if len(by_position.mean) >= FEWEST else None,
@@ -166,7 +166,7 @@ def _bytes_a_token(one: Subject, choices: Choices, batches: Sequence[Batch]) -> 
     if choices.text == RANDOM:
         return None
     try:
-        tokenizer = language(one.of, choices.data).tokenizer
+        tokenizer = language(one.model_folder, choices.data).tokenizer
     except (UserError, BadInput):
         return None
     rows = [pair for b in batches for pair in zip(b.targets.tolist(), b.inputs[:, 0].tolist(), strict=True)]

@@ -24,11 +24,11 @@ def draw(record: Json, run: RunFolder) -> None:
             axis.set_ylabel("held-out loss (squared units of $y$)")
         elif record["per"] == "query":
             axis.set_xlabel("place among the queries")
-            axis.set_ylabel("held-out loss (nats a query)")
+            axis.set_ylabel("held-out loss (nats per query)")
         else:
             axis.set_xscale("log")
             axis.set_xlabel("tokens in the context")
-            axis.set_ylabel("held-out loss (nats a token)")
+            axis.set_ylabel("held-out loss (nats per token)")
         sequences = {about["sequences"] for about in record["runs"]}
         axis.set_title(f"By position, means of {', '.join(f'{n:,}' for n in sorted(sequences))} sequences, 95 %")
         style.finish([axis])

@@ -123,22 +123,23 @@ def write(
     from icl.models.cache import columns
     from icl.models.sampling import generate
 
-    of = one_model(Path(folder), variant)
+    model_folder = one_model(Path(folder), variant)
     if not all(stop):
         raise UserError("--stop: the empty text is everywhere")
     for prompt in prompts:
         if any("\ud800" <= character <= "\udfff" for character in prompt):
             raise UserError("--prompt is not text in this terminal's encoding")
-    spoken, device = language(of, data), chosen_device(device)
+    spoken, device = language(model_folder, data), chosen_device(device)
     ids = [spoken.encode(prompt, special_tokens=special_tokens) for prompt in prompts]
-    room = min(of.architecture.context, max(map(len, ids)) + tokens)
-    kept = 4 * len(ids) * columns(of.architecture, room) * cache(of.architecture, of.plan).total
-    if kept > (there := memory.available(device)):
+    config = model_folder.architecture
+    room = min(config.context, max(map(len, ids)) + tokens)
+    cache_bytes = 4 * len(ids) * columns(config, room) * cache(config, model_folder.plan).total
+    if cache_bytes > (there := memory.available(device)):
         raise UserError(
-            f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(kept)} of memory, and there "
-            f"are {memory.in_words(there)}"
+            f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(cache_bytes)} of memory, "
+            f"and there are {memory.in_words(there)}"
         )
-    model = of.model(device)
+    model = model_folder.model(device)
     drawn = generate(model, ids, tokens, sampling=sampling, seed=seed, stop=spoken.ends, vocab=spoken.tokenizer.vocab)
     written = [Written(prompt, read) for prompt, read in zip(prompts, ids, strict=True)]
     speed = Speed(read=sum(map(len, ids)))
@@ -185,11 +186,11 @@ def _add(one: Written, token: int, spoken: Language, stop: Sequence[str]) -> Non
     one.text = text[: len(text) - held]
 
 
-def language(of: ModelFolder, data: str | None = None) -> Language:
+def language(model: ModelFolder, data: str | None = None) -> Language:
     """Return the tokenizer of a model's folder.
 
     Args:
-        of: the model's folder.
+        model: the model and its folder.
         data: where the text of its training lies now.
 
     Raises:
@@ -200,23 +201,23 @@ def language(of: ModelFolder, data: str | None = None) -> Language:
     from icl.data.shards import TokenData, read_manifest
     from icl.data.tokenizers import Foreign, Ranks, saved_tokenizer
 
-    check_reads_text(of)
-    if of.kind == "initial":
+    check_reads_text(model)
+    if model.kind == "initial":
         if data is None:
-            raise UserError(f"{of.folder} is a preset, which has no tokenizer; say --data FOLDER, of prepared text")
-    elif of.published and not (of.folder / Ranks.file).is_file():
-        published, ends = PublishedTokenizer(of.folder), ends_of(of.folder)
+            raise UserError(f"{model.folder} is a preset, which has no tokenizer; say --data FOLDER, of prepared text")
+    elif model.published and not (model.folder / Ranks.file).is_file():
+        published, ends = PublishedTokenizer(model.folder), ends_of(model.folder)
         return Language(published, published.start or tuple(sorted(ends)[:1]), bool(published.start), ends=ends)
-    found = None if of.kind == "initial" else saved_tokenizer(of.folder)
-    if found is None:
-        place = Path(data or (of.source.folder if isinstance(of.source, TextSource) else ""))
+    tokenizer = None if model.kind == "initial" else saved_tokenizer(model.folder)
+    if tokenizer is None:
+        place = Path(data or (model.source.folder if isinstance(model.source, TextSource) else ""))
         if not place.is_dir():
-            raise UserError(f"{of.folder} holds no tokenizer, and {place} is not there; say --data FOLDER")
-        found = TokenData(place, read_manifest(place)).tokenizer()
-    stem = of.architecture.stem
-    if not isinstance(stem, Tokens) or found.vocab > stem.vocab:
+            raise UserError(f"{model.folder} holds no tokenizer, and {place} is not there; say --data FOLDER")
+        tokenizer = TokenData(place, read_manifest(place)).tokenizer()
+    stem = model.architecture.stem
+    if not isinstance(stem, Tokens) or tokenizer.vocab > stem.vocab:
         raise UserError(
-            f"{found.name} is not the tokenizer that {of.folder} was trained by, or has more tokens than it has"
+            f"{tokenizer.name} is not the tokenizer that {model.folder} was trained by, or has more tokens than it has"
         )
-    start = found.start if isinstance(found, Foreign) else ()
-    return Language(found, start or (found.end,), of_all=bool(start), ends=frozenset([found.end]))
+    start = tokenizer.start if isinstance(tokenizer, Foreign) else ()
+    return Language(tokenizer, start or (tokenizer.end,), of_all=bool(start), ends=frozenset([tokenizer.end]))

@@ -75,32 +75,41 @@ def evaluate_tasks(
         if value is not None:
             at_least(f"--{name}", value, 0 if name == "fewshot" else 1)
     device = chosen_device(device)
-    found = [one_model(Path(run), variant) for run in runs]
+    model_folders = [one_model(Path(run), variant) for run in runs]
     with _one_line():
         _loaded(tasks)
-    for of in found:
-        _check(language(of), of)
-    digests = [digest_of(path) for of in found for path in _files(of.folder, weight_files(of.folder))]
-    asked = _files(tasks.folder, []) if tasks.folder else []
-    said = [
+    for model_folder in model_folders:
+        _check(language(model_folder), model_folder)
+    digests = [
+        digest_of(path)
+        for model_folder in model_folders
+        for path in _files(model_folder.folder, weight_files(model_folder.folder))
+    ]
+    task_files = _files(tasks.folder, []) if tasks.folder else []
+    identity = [
         digests,
-        [digest_of(path) for path in asked],
+        [digest_of(path) for path in task_files],
         list(tasks.names),
         tasks.fewshot,
         tasks.limit,
         device,
         variant,
     ]
-    said += [version("lm_eval"), source_digest(__name__)]
-    digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
-    run = RunFolder(Path(out) / "tasks" / f"{in_a_path('-'.join(of.name for of in found))}-{digest}")
-    keys = {str(i): of for i, of in enumerate(found, 1)}
+    identity += [version("lm_eval"), source_digest(__name__)]
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+    run = RunFolder(
+        Path(out) / "tasks" / f"{in_a_path('-'.join(model_folder.name for model_folder in model_folders))}-{digest}"
+    )
+    keys = {str(i): model_folder for i, model_folder in enumerate(model_folders, 1)}
     with run.locked():
         measured = results("tasks", keys, _HarnessRun(tasks, device), run=run, label="tasks", backend=Serial())
         record = {
             "kind": "tasks",
             "tasks": list(tasks.names),
-            "runs": [{"name": of.name, "folder": str(of.folder), **measured[key]} for key, of in keys.items()],
+            "runs": [
+                {"name": model_folder.name, "folder": str(model_folder.folder), **measured[key]}
+                for key, model_folder in keys.items()
+            ],
             **provenance(device, __name__),
         }
         run.write("summary.json", record)
@@ -114,9 +123,9 @@ def _files(folder: Path, weights: Sequence[Path]) -> list[Path]:
     return [*weights, *(path for path in small if path.is_file() and path.name not in mine)]
 
 
-def _check(spoken: Language, of: ModelFolder) -> None:
+def _check(spoken: Language, model_folder: ModelFolder) -> None:
     if not spoken.ends:
-        raise UserError(f"{of.folder} does not say which token ends a text, and tasks need one")
+        raise UserError(f"{model_folder.folder} does not say which token ends a text, and tasks need one")
 
 
 @contextmanager
@@ -149,15 +158,15 @@ class _HarnessRun:
     tasks: Tasks
     device: str
 
-    def __call__(self, of: ModelFolder, _: Desk) -> Json:
-        model = harness_model(of.model(self.device), language(of))
+    def __call__(self, model_folder: ModelFolder, _: Desk) -> Json:
+        model = harness_model(model_folder.model(self.device), language(model_folder))
         return {"results": _ask(model, self.tasks)}
 
 
 def _ask(model: Any, tasks: Tasks) -> Json:
     """Return the harness's results, by task and metric."""
     with _one_line():
-        found = import_module("lm_eval.evaluator").simple_evaluate(
+        answer = import_module("lm_eval.evaluator").simple_evaluate(
             model=model,
             tasks=list(tasks.names),
             num_fewshot=tasks.fewshot,
@@ -166,7 +175,7 @@ def _ask(model: Any, tasks: Tasks) -> Json:
             log_samples=False,
             bootstrap_iters=0,
         )
-    return {name: {key: x for key, x in of.items() if _is_plain(x)} for name, of in found["results"].items()}
+    return {name: {key: x for key, x in numbers.items() if _is_plain(x)} for name, numbers in answer["results"].items()}
 
 
 def _is_plain(value: Any) -> bool:
@@ -185,11 +194,11 @@ def likelihoods(
     there = [place for place, (_, after) in enumerate(pairs) if after]
     if empty := len(pairs) - len(there):
         print(f"crosslayer: {empty} of {len(pairs)} continuations hold no token and count as certain", file=sys.stderr)
-    found = [(0.0, True)] * len(pairs)
+    scores = [(0.0, True)] * len(pairs)
     scored = score(model, [(pairs[place][0] or [prefix], pairs[place][1]) for place in there])
     for place, one in zip(there, scored, strict=True):
-        found[place] = (one.log_likelihood, one.greedy)
-    return found
+        scores[place] = (one.log_likelihood, one.greedy)
+    return scores
 
 
 def harness_model(model: Decoder, spoken: Language) -> Any:
@@ -219,11 +228,11 @@ def harness_model(model: Decoder, spoken: Language) -> Any:
             return likelihoods(model, [(before, after) for _, before, after in requests], self.prefix_token_id)
 
         def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:  # noqa: ARG002
-            found = []
+            sums = []
             for (text,) in (request.args for request in requests):
                 parts = list(windows(self.tok_encode(text, False), self.prefix_token_id, context))
-                found.append(sum(one.log_likelihood for one in score(model, parts)))
-            return found
+                sums.append(sum(one.log_likelihood for one in score(model, parts)))
+            return sums
 
         def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:  # noqa: ARG002
             return [self._written(*request.args) for request in requests]

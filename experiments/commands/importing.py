@@ -29,7 +29,7 @@ PATTERNS = (*BESIDE, "config.json", "*.safetensors", "*.safetensors.index.json")
 
 
 @dataclass(frozen=True)
-class Made:
+class SavedModel:
     """A folder that was written, and what it holds.
 
     plain   transformers reads it without this package
@@ -37,12 +37,12 @@ class Made:
     """
 
     folder: Path
-    of: ModelFolder
+    model_folder: ModelFolder
     plain: bool
     layout: str | None = None
 
 
-def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made:
+def import_(source: str, out: Path | str, *, variant: str | None = None) -> SavedModel:
     """Write a folder that describes itself, from one that others laid out; whole, or not at all.
 
     source   a folder, or hf:NAME for one of the hub's
@@ -54,48 +54,48 @@ def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made
     place, folder = Path(out), _downloaded(source) if source.startswith(HUB) else Path(source)
     _free(place)
     _check_layout(source, folder)
-    of = model_folder(folder, variant)
-    if of.kind != "published":
+    original = model_folder(folder, variant)
+    if original.kind != "published":
         raise UserError(f"{folder} is not of others: it can be used as it is")
     config = json.loads((folder / "config.json").read_bytes())
     texts = _ends(folder, config)
     with progress(f"importing {source}", 3) as at:
         at(0, "reading")
-        model = of.model("cpu")
+        model = original.model("cpu")
         at(1, "digests")
         about = _about(source, folder, variant, kind=config["model_type"])
         at(2, "writing")
         _write(place, model, about, before=folder, texts=texts)
         at(3)
-    return Made(place, model_folder(place), _plain(model))
+    return SavedModel(place, model_folder(place), _plain(model))
 
 
-def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean") -> Made:
+def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean") -> SavedModel:
     """Write a folder with another folder's model under another plan (`icl.conversion`), to be trained on.
 
     Raises UserError or BadInput for what is not there or has no meaning, and for an `out` that is there already.
     """
     from icl.conversion import convert as converted
 
-    place, of = Path(out), model_folder(Path(run))
+    place, original = Path(out), model_folder(Path(run))
     _free(place)
-    plan = user_files.fitting(variant, of.architecture)
+    plan = user_files.fitting(variant, original.architecture)
     with progress(f"converting {run}", 3) as at:
         at(0, "reading")
-        model = of.model("cpu")
+        model = original.model("cpu")
         at(1, how)
         model = converted(model, plan, how)
         about = {
-            "name": f"{of.name} as {variant}",
+            "name": f"{original.name} as {variant}",
             "variant": variant,
             IMPORTED: {"from": str(run), "type": f"converted, {how}"},
-            "sha256_of_files": _digests(of.folder),
-            BEFORE: _origin(of),
+            "sha256_of_files": _digests(original.folder),
+            BEFORE: _origin(original),
         }
         at(2, "writing")
-        _write(place, model, about, before=of.folder, texts={} if of.published else _texts(of))
+        _write(place, model, about, before=original.folder, texts={} if original.published else _texts(original))
         at(3)
-    return Made(place, model_folder(place), _plain(model))
+    return SavedModel(place, model_folder(place), _plain(model))
 
 
 def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mapping[str, str]) -> None:
@@ -125,15 +125,15 @@ def _digests(folder: Path) -> dict[str, str]:
     return {path.name: digest_of(path) for path in weight_files(folder)}
 
 
-def _origin(of: ModelFolder) -> Json:
+def _origin(original: ModelFolder) -> Json:
     """Return where a converted model's weights come from: of a training its recipe, data and provenance.
 
     Of others' weights it is what their folder says; of a model that was itself converted, also what was before that.
     """
-    trained = of.kind == "trained"
-    record = extension.finished(of.folder) if trained else RunFolder(of.folder).read("config.json")
-    kept = {name: record[name] for name in (OF_TRAININGS if trained else OF_OTHERS) if name in record}
-    return {"kind": of.kind, **kept}
+    trained = original.kind == "trained"
+    record = extension.finished(original.folder) if trained else RunFolder(original.folder).read("config.json")
+    provenance = {name: record[name] for name in (OF_TRAININGS if trained else OF_OTHERS) if name in record}
+    return {"kind": original.kind, **provenance}
 
 
 def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
@@ -148,11 +148,11 @@ def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
 
 def _ends(folder: Path, config: Json) -> dict[str, str]:
     """Return the file that names the tokens which end a text, where config.json alone says it."""
-    name, found = "generation_config.json", config.get("eos_token_id")
-    return {} if found is None or (folder / name).exists() else {name: json.dumps({"eos_token_id": found})}
+    name, end = "generation_config.json", config.get("eos_token_id")
+    return {} if end is None or (folder / name).exists() else {name: json.dumps({"eos_token_id": end})}
 
 
-def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "float32") -> Made:
+def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "float32") -> SavedModel:
     """Write a folder for transformers: plain where it knows such a model, else one that is read through this package.
 
     to      hf, or the layout of a paper's own code (`icl.published.kinds.PAPERS`)
@@ -166,14 +166,14 @@ def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "floa
 
     if to not in (HF, *PAPERS):
         raise UserError(unknown("layout", to, (HF, *PAPERS)))
-    of = model_folder(Path(run))
+    original = model_folder(Path(run))
     _free(Path(out))
     with progress(f"exporting {run}", 2) as at:
         at(0, "reading")
-        model = of.model("cpu")
+        model = original.model("cpu")
         plain = _plain(model)
-        texts = {} if of.published else _texts(of)
-        beside = [of.folder / name for name in BESIDE if (of.folder / name).is_file()]
+        texts = {} if original.published else _texts(original)
+        beside = [original.folder / name for name in BESIDE if (original.folder / name).is_file()]
         at(1, "writing")
         if to == HF:
             save = writing.save if plain else own.save
@@ -181,15 +181,15 @@ def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "floa
         else:
             papers.save(model, out, to, dtype=dtype, beside=beside, texts=texts)
         at(2)
-    return Made(Path(out), of, plain, layout=None if to == HF else to)
+    return SavedModel(Path(out), original, plain, layout=None if to == HF else to)
 
 
-def _texts(of: ModelFolder) -> dict[str, str]:
+def _texts(original: ModelFolder) -> dict[str, str]:
     """Return the files with which transformers reads a training's tokenizer; none unless it is of byte pairs."""
     from icl.data.tokenizers import END, BytePairs, saved_tokenizer
 
-    found = saved_tokenizer(of.folder)
-    if not isinstance(found, BytePairs):
+    tokenizer = saved_tokenizer(original.folder)
+    if not isinstance(tokenizer, BytePairs):
         return {}
     fast = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -199,7 +199,7 @@ def _texts(of: ModelFolder) -> dict[str, str]:
     }
     return {
         "tokenizer_config.json": json.dumps(fast),
-        "generation_config.json": json.dumps({"eos_token_id": found.end}),
+        "generation_config.json": json.dumps({"eos_token_id": tokenizer.end}),
     }
 
 

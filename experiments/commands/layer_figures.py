@@ -115,7 +115,7 @@ def draw(family: str, record: Json, run: RunFolder) -> None:
 
 
 def _figure(panels: Sequence[Panel], record: Json, results: Sequence[Json]) -> Figure:
-    unit = "squared units of $y$" if record["regression"] else "nats a token"
+    unit = "squared units of $y$" if record["regression"] else "nats per token"
     fig, axes = style.figure(min(len(panels), 2), math.ceil(len(panels) / 2), width=4.0)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
@@ -161,10 +161,10 @@ class Series:
 
 def series(panel: Panel, result: Json) -> Series | None:
     """Return the line that a panel shows of one training's result; None where it has nothing to show."""
-    found = result[panel.values]
-    if found is None:
+    numbers = result[panel.values]
+    if numbers is None:
         return None
-    values, stderr = (found["mean"], found["stderr"]) if isinstance(found, dict) else (found, None)
+    values, stderr = (numbers["mean"], numbers["stderr"]) if isinstance(numbers, dict) else (numbers, None)
     if panel.by_layer:
         layers: list[int] = result["attending"] if "attending" in result else result["layers"]
         known = [i for i, value in enumerate(values) if value is not None]
@@ -178,21 +178,21 @@ def _draw(axis: Axes, panel: Panel, result: Json, sequences: int, look: Json) ->
     """Draw one training's line, with 95 % intervals over sequences, or batches, where the panel has means of them."""
     from scipy.special import stdtrit
 
-    found = series(panel, result)
-    if found is None:
+    line = series(panel, result)
+    if line is None:
         return
     count = result.get("batches", sequences)
-    if found.stderr and count > 1:
-        half = [float(stdtrit(count - 1, 0.975)) * error for error in found.stderr]
-        low, high = ([y + sign * h for y, h in zip(found.values, half, strict=True)] for sign in (-1, 1))
+    if line.stderr and count > 1:
+        half = [float(stdtrit(count - 1, 0.975)) * error for error in line.stderr]
+        low, high = ([y + sign * h for y, h in zip(line.values, half, strict=True)] for sign in (-1, 1))
         label = None if axis.collections else f"95 % over {'batches' if 'batches' in result else 'sequences'}"
-        axis.fill_between(found.x, low, high, color=look.get("color"), alpha=0.25, linewidth=0, label=label)
-    axis.plot(found.x, found.values, **(look if panel.by_layer else {**look, "marker": ""}))
+        axis.fill_between(line.x, low, high, color=look.get("color"), alpha=0.25, linewidth=0, label=label)
+    axis.plot(line.x, line.values, **(look if panel.by_layer else {**look, "marker": ""}))
 
 
 def _distinct(references: Sequence[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for reference in references:
-        if reference is not None and reference not in found:
-            found.append(reference)
-    return found
+        if reference is not None and reference not in distinct:
+            distinct.append(reference)
+    return distinct

@@ -42,13 +42,13 @@ class Model:
 
 def model(preset: str, variant: str | None, sizes: dict[str, int | None]) -> Model:
     """Return a new model, of a preset's kind.  Raises BadInput or UserError for what makes no sense."""
-    asked = PRESETS[preset].variant if variant is None and preset in PRESETS else variant
+    name = PRESETS[preset].variant if variant is None and preset in PRESETS else variant
     config, _ = sized(preset, "vanilla")
-    config, chosen = sized(resized(config, **sizes), asked)
+    config, chosen = sized(resized(config, **sizes), name)
     if not isinstance(config.stem, Tokens):
         raise UserError(f"{preset} does not read tokens; train it from Python")
     plan = fitting(chosen, config)
-    return Model(config, plan if names_a_file(chosen) else chosen, asked or "")
+    return Model(config, plan if names_a_file(chosen) else chosen, name or "")
 
 
 def trained(folder: Path, variant: str | None, sizes: dict[str, int | None]) -> Model:
@@ -57,14 +57,14 @@ def trained(folder: Path, variant: str | None, sizes: dict[str, int | None]) -> 
         if value is not None:
             helps = "; `crosslayer convert` makes it another variant" if option == "variant" else ""
             raise UserError(f"--{option} is for new models, and {folder} says itself what it holds{helps}")
-    of = model_folder(folder)
-    if of.kind == "published":
+    start = model_folder(folder)
+    if start.kind == "published":
         raise UserError(f"{folder} is laid out as others do it; make it a folder of our own with `crosslayer import`")
     initial = Initial(str(folder), digest_of(folder / WEIGHTS))
-    return Model(of.architecture, of.plan, of.name, initial=initial)
+    return Model(start.architecture, start.plan, start.name, initial=initial)
 
 
-def arm(of: Model, options: TrainingOptions) -> Arm:
+def arm(chosen: Model, options: TrainingOptions) -> Arm:
     """Return the training as data, text by name alone.  Raises UserError or BadInput for what makes no sense."""
     schedule, context, batch = options.schedule, options.context, options.batch
     if schedule not in SCHEDULES:
@@ -73,7 +73,7 @@ def arm(of: Model, options: TrainingOptions) -> Arm:
         raise UserError(f"--seed must not be negative, got {options.seed}")
     check_at_least_one(context=context, batch=batch)
     data = options.data
-    config, source = _continued(of, data, context) if of.initial else _sized(of.architecture, data, context)
+    config, source = _continued(chosen, data, context) if chosen.initial else _sized(chosen.architecture, data, context)
     of_user: dict[str, Any] = {name: getattr(options, name) for name in OF_A_RECIPE}
     replaced = {name: x for name in REPLACED if (x := getattr(options, name)) is not None}
     precision = options.precision or ("fp32" if options.device == "cpu" else "bf16")
@@ -81,12 +81,12 @@ def arm(of: Model, options: TrainingOptions) -> Arm:
     about = {**SCHEDULES[schedule].settings, **replaced, **of_user, "precision": precision}
     return Arm(
         architecture=config,
-        variant=of.variant,
-        label=of.label,
+        variant=chosen.variant,
+        label=chosen.label,
         source=source,
         recipe=Recipe(batch=batch or max(1, TOKENS_A_STEP // length), **about),
         seed=options.seed,
-        initial=of.initial,
+        initial=chosen.initial,
     )
 
 
@@ -117,21 +117,21 @@ def _check_kind(data: str) -> None:
         raise UserError(f"unknown data {data!r}; did you mean {near[0]}:...?")
 
 
-def _continued(of: Model, data: str, context: int | None) -> tuple[Architecture, Source]:
+def _continued(chosen: Model, data: str, context: int | None) -> tuple[Architecture, Source]:
     """Return architecture and data as `_sized` does, for a model whose stem and vocabulary are there.
 
     Its context stays, unless a longer one is requested; it may read shorter sequences.
     """
-    config = of.architecture
-    assert of.initial is not None
+    config = chosen.architecture
+    assert chosen.initial is not None
     sizes, source = _sized(replace(config, stem=Tokens(1)), data, context)
     given = None if isinstance(source, TextSource) else sizes.stem
     if (given or Tokens) != (config.stem if given else type(config.stem)):
-        raise UserError(f"{of.initial.folder} holds a model that reads {_kind(config)}, and the data are {data}")
+        raise UserError(f"{chosen.initial.folder} holds a model that reads {_kind(config)}, and the data are {data}")
     if sizes.context > config.context and config.positions not in ("rope", "none"):
         raise UserError(
             f"{sizes.context} tokens are more than the context of {config.context}, at which the positions of "
-            f"{of.initial.folder} end"
+            f"{chosen.initial.folder} end"
         )
     if isinstance(source, TextSource) and sizes.context < config.context:
         return config, replace(source, context=sizes.context)

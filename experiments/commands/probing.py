@@ -58,11 +58,11 @@ def probe(
     choices = choices or Choices()
     _check_known(what or ())
     device = chosen_device(device)
-    found = subjects([Path(run) for run in runs], choices)
-    names = families(found, what)
-    run = RunFolder(Path(out) / "probe" / named(found, choices.sample, device, module=__name__))
+    models = subjects([Path(run) for run in runs], choices)
+    names = families(models, what)
+    run = RunFolder(Path(out) / "probe" / named(models, choices.sample, device, module=__name__))
     with run.locked():
-        record = _record(run, found, names, sample=choices.sample, device=device)
+        record = _record(run, models, names, sample=choices.sample, device=device)
         with progress("drawing", len(names)) as at:
             for place, name in enumerate(names):
                 at(place, name)
@@ -82,7 +82,10 @@ def families(subjects: Sequence[Subject], what: Sequence[str] | None) -> list[st
     _check_known(what or ())
     chosen = []
     for name in dict.fromkeys(FAMILIES if what is None else what):
-        obstacles = {one.of.folder: FAMILIES[name].obstacle(one.of.architecture, one.of.plan) for one in subjects}
+        obstacles = {
+            one.model_folder.folder: FAMILIES[name].obstacle(one.model_folder.architecture, one.model_folder.plan)
+            for one in subjects
+        }
         folder, why = next(((folder, why) for folder, why in obstacles.items() if why), (None, ""))
         if why and what is not None:
             raise UserError(f"{name} {why}: not {folder}")
@@ -102,9 +105,9 @@ def _check_known(what: Sequence[str]) -> None:
 def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], sample: Sample, device: str) -> Json:
     measure = _Measure(sample, device)
     items = {f"{number} {name}": (one, name) for number, one in enumerate(subjects, 1) for name in names}
-    found = results("probe", items, measure, run=run, label="probing", backend=Serial())
+    measured = results("probe", items, measure, run=run, label="probing", backend=Serial())
     numbers = range(1, len(subjects) + 1)
-    counts = [found[f"{number} {names[0]}"] for number in numbers]
+    counts = [measured[f"{number} {names[0]}"] for number in numbers]
     return {
         "kind": "probe",
         "runs": [
@@ -112,7 +115,7 @@ def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], s
             for one, count in zip(subjects, counts, strict=True)
         ],
         "regression": subjects[0].kind == PromptSource.kind,
-        "families": {name: [found[f"{number} {name}"]["result"] for number in numbers] for name in names},
+        "families": {name: [measured[f"{number} {name}"]["result"] for number in numbers] for name in names},
         **provenance(device, __name__),
     }
 
@@ -130,7 +133,7 @@ class _Measure:
             self._last = None  # one model at a time
             task = one.task()
             batches = self.sample.batches(task, self.device)
-            self._last = one, one.of.model(self.device), task, batches
+            self._last = one, one.model_folder.model(self.device), task, batches
         model, task, batches = self._last[1:]
         sequences = sum(len(batch.inputs) for batch in batches)
         result = FAMILIES[name].measure(model, task, batches)

@@ -40,11 +40,11 @@ def ask(options: TrainingOptions, count: int) -> Request:
     """Return the request, for so many processes.  Raises UserError or BadInput for what makes no sense."""
     check_at_least_one(**options.sizes)
     if options.preset is not None:
-        of, called = names.model(options.preset, options.variant, options.sizes), options.preset
+        subject, called = names.model(options.preset, options.variant, options.sizes), options.preset
     else:
         assert options.init is not None
-        of, called = names.trained(options.init, options.variant, options.sizes), options.init.resolve().name
-    arm, recompute = names.arm(of, options), options.recompute
+        subject, called = names.trained(options.init, options.variant, options.sizes), options.init.resolve().name
+    arm, recompute = names.arm(subject, options), options.recompute
     check_shares(arm.recipe, count)
     memory.check(arm, "cpu" if options.device == "cpu" else None, count, recompute=recompute)  # before text is prepared
     device = chosen_device(options.device)
@@ -55,7 +55,7 @@ def ask(options: TrainingOptions, count: int) -> Request:
     before = options.resume_from
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
-    named = in_a_path(called) if options.preset is None else f"{options.preset}-{in_a_path(of.label)}"
+    named = in_a_path(called) if options.preset is None else f"{options.preset}-{in_a_path(subject.label)}"
     run = RunFolder(_place(options.out / "train", named, arm.key(device), preset=options.preset))
     if arm.initial and not run.has("config.json"):
         arm.model("cpu")  # damaged weights are told of before there is a folder
@@ -63,7 +63,7 @@ def ask(options: TrainingOptions, count: int) -> Request:
         warn(line)
     needs = memory.in_words(memory.needed(arm, device, count, recompute=recompute))
     return Request(
-        arm, called, run, device=device, before=before, memory=f"{needs} of memory{' a process' if count > 1 else ''}"
+        arm, called, run, device=device, before=before, memory=f"{needs} of memory{' per process' if count > 1 else ''}"
     )
 
 
@@ -99,7 +99,7 @@ def sizes(called: str, arm: Arm, needs: str) -> tuple[str, str]:
     )
     step = (
         f"{total_parameters(config, arm.plan):,} parameters{_left_out(called, config)}, "
-        f"{arm.recipe.batch * arm.context:,} tokens a step, about {needs}"
+        f"{arm.recipe.batch * arm.context:,} tokens per step, about {needs}"
     )
     return whole, step
 

@@ -26,62 +26,65 @@ def side_by_side(places: Sequence[str]) -> Json:
 
     Raises UserError or BadInput for what is neither.
     """
-    found = [one_model(Path(place), None) for place in places]
-    context = min(of.architecture.context for of in found)
-    costs = [dict(zip(COSTS, _costs(of, context), strict=True)) for of in found]
-    losses = _losses(found)
+    model_folders = [one_model(Path(place), None) for place in places]
+    context = min(model_folder.architecture.context for model_folder in model_folders)
+    costs = [dict(zip(COSTS, _costs(model_folder, context), strict=True)) for model_folder in model_folders]
+    losses = _losses(model_folders)
     first = next((loss for loss in losses if loss is not None), None)
     return {
         "context": context,
         "models": [
             {
-                "name": of.name,
-                "kind": of.kind,
+                "name": model_folder.name,
+                "kind": model_folder.kind,
                 "place": place,
                 **own,
                 "over_first": {name: own[name] / costs[0][name] if costs[0][name] else None for name in COSTS},
                 "loss": loss,
                 "loss_less_first": None if loss is None or first is None else loss - first,
-                "asked": None if of.source is None else _asked(of),
-                **(_training(of) if of.kind == "trained" else {"steps": None, "seed": None}),
+                "asked": None if model_folder.source is None else _asked(model_folder),
+                **(_training(model_folder) if model_folder.kind == "trained" else {"steps": None, "seed": None}),
             }
-            for place, of, own, loss in zip(places, found, costs, losses, strict=True)
+            for place, model_folder, own, loss in zip(places, model_folders, costs, losses, strict=True)
         ],
     }
 
 
-def _costs(of: ModelFolder, context: int) -> tuple[int, int, int]:
-    config, plan = of.architecture, of.plan
+def _costs(model_folder: ModelFolder, context: int) -> tuple[int, int, int]:
+    config, plan = model_folder.architecture, model_folder.plan
     return total_parameters(config, plan), BYTES * cache(config, plan).total, flops(config, plan, context)
 
 
-def _losses(found: Sequence[ModelFolder]) -> list[float | None]:
-    of_trainings = [of for of in found if of.kind == "trained"]
-    asked = _asked(of_trainings[0]) if of_trainings else None
-    return [_loss(of) if of.kind == "trained" and _asked(of) == asked else None for of in found]
+def _losses(model_folders: Sequence[ModelFolder]) -> list[float | None]:
+    of_trainings = [model_folder for model_folder in model_folders if model_folder.kind == "trained"]
+    first = _asked(of_trainings[0]) if of_trainings else None
+    return [
+        _loss(model_folder) if model_folder.kind == "trained" and _asked(model_folder) == first else None
+        for model_folder in model_folders
+    ]
 
 
-def _loss(of: ModelFolder) -> float | None:
-    loss = extension.finished(of.folder).get("loss")
+def _loss(model_folder: ModelFolder) -> float | None:
+    loss = extension.finished(model_folder.folder).get("loss")
     if loss is not None and not isinstance(loss, int | float):
-        raise UserError(f"{of.folder / 'summary.json'} is damaged; train it again")
+        raise UserError(f"{model_folder.folder / 'summary.json'} is damaged; train it again")
     return loss
 
 
-def _training(of: ModelFolder) -> Json:
+def _training(model_folder: ModelFolder) -> Json:
     """Return for how many steps a model was trained, and with which seed; None where its folder does not say."""
-    arm = extension.finished(of.folder).get("arm") or {}
+    arm = extension.finished(model_folder.folder).get("arm") or {}
     return {"steps": arm.get("recipe", {}).get("steps"), "seed": arm.get("seed")}
 
 
-def _asked(of: ModelFolder) -> str:
+def _asked(model_folder: ModelFolder) -> str:
     """Return what decides a training's held-out data, wherever they lie."""
-    source = of.source
+    source = model_folder.source
     if isinstance(source, PromptSource):
         return f"regression {source.to_json()}"
     if isinstance(source, RecallSource):
         return str(source)
     assert source is not None
     opened = ", each opened" if source.opened else ""
-    windows, length = source.held_out_windows, source.context or of.architecture.context
+    windows, length = source.held_out_windows, source.context or model_folder.architecture.context
     return f"text {source.digest}, {windows:,} windows of {length:,} tokens{opened}"

@@ -111,8 +111,8 @@ def _finish(job: Request, processes: Processes, save_every: float) -> None:
     record = _trained(job, processes, save_every)
     if record["diverged"]:
         saved = sorted(path.name for path in run.path.glob("checkpoint-*"))
-        kept = f"; the last good state is {run / saved[-1]}" if saved else ""
-        raise Diverged(f"{record['diverged']}{kept}")
+        last_state = f"; the last good state is {run / saved[-1]}" if saved else ""
+        raise Diverged(f"{record['diverged']}{last_state}")
 
     def end() -> None:
         draw(record, arm, run)

@@ -54,7 +54,7 @@ class Subject(Protocol):
     """
 
     @property
-    def of(self) -> ModelFolder: ...
+    def model_folder(self) -> ModelFolder: ...
 
     @property
     def weights(self) -> str: ...
@@ -75,7 +75,7 @@ class Subject(Protocol):
 class Trained:
     """A finished training, and its held-out data."""
 
-    of: ModelFolder
+    model_folder: ModelFolder
     source: Source
     context: int
     weights: str
@@ -102,7 +102,7 @@ class Trained:
 class Published:
     """Published weights under a plan, and sequences of tokens: (count, context + 1)."""
 
-    of: ModelFolder
+    model_folder: ModelFolder
     sequences: np.ndarray
     data: str
     weights: str
@@ -111,7 +111,14 @@ class Published:
     @property
     def key(self) -> str:
         """A digest of weights and sequences, and of what these do not say: the plan, eps and theta."""
-        return _digest([self.weights, repr(self.of.architecture), text(self.of.plan), str(self.sequences.tolist())])
+        return _digest(
+            [
+                self.weights,
+                repr(self.model_folder.architecture),
+                text(self.model_folder.plan),
+                str(self.sequences.tolist()),
+            ]
+        )
 
     def task(self) -> HeldOut:
         from icl.training.objectives import GivenTokens
@@ -121,10 +128,12 @@ class Published:
 
 def subjects(folders: Iterable[Path], choices: Choices) -> list[Subject]:
     """Return the models in some folders.  Raises UserError or BadInput, also for options that apply to none of them."""
-    found = [subject(folder, choices) for folder in folders]
-    if found and choices.variant is not None and all(one.of.kind not in OPEN for one in found):
-        raise UserError(f"--variant is for published weights, and {found[0].of.folder} says itself what it holds")
-    return found
+    models = [subject(folder, choices) for folder in folders]
+    if models and choices.variant is not None and all(one.model_folder.kind not in OPEN for one in models):
+        raise UserError(
+            f"--variant is for published weights, and {models[0].model_folder.folder} says itself what it holds"
+        )
+    return models
 
 
 def subject(folder: Path, choices: Choices | None = None) -> Subject:
@@ -132,18 +141,18 @@ def subject(folder: Path, choices: Choices | None = None) -> Subject:
     choices = choices or Choices()
     if choices.context is not None:
         at_least("--context", choices.context, 2)
-    found = any_model(folder, choices.variant)
-    if found.published or choices.text is not None:
-        return _on_any_text(found, choices)
-    return _trained(found, choices)
+    model_folder = any_model(folder, choices.variant)
+    if model_folder.published or choices.text is not None:
+        return _on_any_text(model_folder, choices)
+    return _trained(model_folder, choices)
 
 
-def _trained(of: ModelFolder, choices: Choices) -> Trained:
-    assert of.source is not None
-    folder, source, context = of.folder, of.source, of.architecture.context
+def _trained(model_folder: ModelFolder, choices: Choices) -> Trained:
+    assert model_folder.source is not None
+    folder, source, context = model_folder.folder, model_folder.source, model_folder.architecture.context
     if isinstance(source, TextSource):
-        context = _context(folder, of.architecture, choices, by_default=source.context or context)
-        windows = source.held_out_windows * max(1, (source.context or of.architecture.context) // context)
+        context = _context(folder, model_folder.architecture, choices, by_default=source.context or context)
+        windows = source.held_out_windows * max(1, (source.context or model_folder.architecture.context) // context)
         source = replace(source, folder=choices.data or source.folder, held_out_windows=windows)
         if not Path(source.folder).is_dir():
             raise UserError(f"{source.folder}, the text that {folder} was trained on, is not there; say --data FOLDER")
@@ -151,22 +160,22 @@ def _trained(of: ModelFolder, choices: Choices) -> Trained:
         for option, value in (("data", choices.data), ("context", choices.context)):
             if value is not None:
                 raise UserError(f"--{option} is for text, and {folder} was trained on {source.kind}")
-    return Trained(of, source, context, weights=digest_of(folder / WEIGHTS))
+    return Trained(model_folder, source, context, weights=digest_of(folder / WEIGHTS))
 
 
-def _on_any_text(of: ModelFolder, choices: Choices) -> Published:
+def _on_any_text(model_folder: ModelFolder, choices: Choices) -> Published:
     """Return a subject on text by the tokenizer that lies beside the weights, which a training leaves there too."""
     from icl.data.published import TOKENIZER, PublishedTokenizer, random_sequences, sequences
     from icl.published.files import weight_files
 
-    folder, architecture = of.folder, of.architecture
-    check_reads_text(of)
+    folder, architecture = model_folder.folder, model_folder.architecture
+    check_reads_text(model_folder)
     assert isinstance(architecture.stem, Tokens)
     if choices.data is not None:
         raise UserError(f"--data is for the text of trainings; {folder} is asked about other text, which --text says")
     context = _context(folder, architecture, choices, by_default=min(architecture.context, CONTEXT))
     count, vocab = choices.sample.tokens // context, architecture.stem.vocab
-    if of.kind == "initial" and choices.text not in (None, RANDOM):
+    if model_folder.kind == "initial" and choices.text not in (None, RANDOM):
         raise UserError(f"{folder} is a preset, which has no tokenizer: it is asked about tokens drawn at random")
     source = (STDLIB if (folder / TOKENIZER).is_file() else RANDOM) if choices.text is None else choices.text
     if source == RANDOM:
@@ -178,8 +187,10 @@ def _on_any_text(of: ModelFolder, choices: Choices) -> Published:
         )
     check_spread(count, context)
     check_spread(len(drawn), context, f"all that {source} holds")
-    initial = [f"initial weights, seed {of.seed}"] if of.kind == "initial" else None
-    return Published(of, drawn, data, weights=_digest(initial or [digest_of(path) for path in weight_files(folder)]))
+    initial = [f"initial weights, seed {model_folder.seed}"] if model_folder.kind == "initial" else None
+    return Published(
+        model_folder, drawn, data, weights=_digest(initial or [digest_of(path) for path in weight_files(folder)])
+    )
 
 
 def _context(folder: Path, architecture: Architecture, choices: Choices, *, by_default: int) -> int:
@@ -194,24 +205,30 @@ def _digest(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def check_alike(found: Sequence[Subject]) -> None:
+def check_alike(models: Sequence[Subject]) -> None:
     """Raise UserError for no models, and for those of different kinds of data together."""
-    if not found:
+    if not models:
         raise UserError("name the folder of a finished training, or of several")
-    kinds = {one.kind: one.of.folder for one in sorted(found, key=lambda one: one.kind)}
+    kinds = {one.kind: one.model_folder.folder for one in sorted(models, key=lambda one: one.kind)}
     if len(kinds) > 1:
         (kind, folder), (other, beside), *_ = kinds.items()
         raise UserError(f"{folder} was trained on {kind} and {beside} on {other}: they share no axes")
 
 
-def named(found: Sequence[Subject], sample: Sample, device: str, module: str) -> str:
+def named(models: Sequence[Subject], sample: Sample, device: str, module: str) -> str:
     """Return the folder of a module's results for these subjects."""
-    parts = [[one.key for one in found], asdict(sample), device, source_digest(module)]
+    parts = [[one.key for one in models], asdict(sample), device, source_digest(module)]
     digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    return f"{in_a_path('-'.join(one.of.name for one in found))}-{digest}"
+    return f"{in_a_path('-'.join(one.model_folder.name for one in models))}-{digest}"
 
 
 def about(one: Subject) -> Json:
     """Return a subject's entry in a record."""
-    of = one.of
-    return {"name": of.name, "seed": of.seed, "folder": str(of.folder), "weights": one.weights, "data": one.data}
+    model_folder = one.model_folder
+    return {
+        "name": model_folder.name,
+        "seed": model_folder.seed,
+        "folder": str(model_folder.folder),
+        "weights": one.weights,
+        "data": one.data,
+    }

@@ -30,7 +30,7 @@ def draw(record: Json, arm: Arm, run: RunFolder) -> None:
         if isinstance(arm.source, RecallSource):
             axis.axhline(arm.source.unmatched, color="#999999", linestyle=":", label="guessing among the values there")
         axis.set_xlabel("optimiser steps")
-        nats = f"loss (nats a {'token' if of_text else 'query'})"
+        nats = f"loss (nats per {'token' if of_text else 'query'})"
         axis.set_ylabel("loss (squared units of $y$)" if of_prompts else nats)
         axis.set_title(f"{record['name']}, seed {record['seed']}")
         if isinstance(arm.source, PromptSource):

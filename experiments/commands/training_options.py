@@ -37,7 +37,7 @@ class TrainingOptions:
     init: Path | None = _option(
         None,
         "instead of --preset, a model to train on: the folder of a finished training, imported or converted; its "
-        "weights alone, to a schedule that begins anew",
+        "weights alone, to a schedule that starts again",
         "run",
     )
     data: str = _option(

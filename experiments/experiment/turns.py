@@ -33,14 +33,14 @@ def in_turns(sides: Mapping[str, Callable[[], float]], turns: int | None = None)
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Json:
     """Return the turns' ratios: median, lowest and highest.  `ratio` is None where they differ too much."""
-    found = sorted(a / b for a, b in zip(over, under, strict=True))
-    low, high = found[0], found[-1]
-    return {"ratio": median(found) if high <= WIDEST * low else None, "low": low, "high": high}
+    ratios = sorted(a / b for a, b in zip(over, under, strict=True))
+    low, high = ratios[0], ratios[-1]
+    return {"ratio": median(ratios) if high <= WIDEST * low else None, "low": low, "high": high}
 
 
-def words(found: Json, digits: int = 3) -> str:
+def words(result: Json, digits: int = 3) -> str:
     """Return a ratio with its range, or that it is undecided."""
-    low, high = f"{found['low']:.{digits}f}", f"{found['high']:.{digits}f}"
-    if found["ratio"] is None or found["high"] > WIDEST * found["low"]:
+    low, high = f"{result['low']:.{digits}f}", f"{result['high']:.{digits}f}"
+    if result["ratio"] is None or result["high"] > WIDEST * result["low"]:
         return f"undecided: ranges from {low} to {high}, by more than a factor of {WIDEST:g}"
-    return f"{found['ratio']:.{digits}f} ({low} to {high})"
+    return f"{result['ratio']:.{digits}f} ({low} to {high})"

@@ -60,10 +60,10 @@ def sources(material: Material, commands: argparse.ArgumentParser | None = None)
     from experiments.report.pages import claims, documents, errata, experiments, ledger, library, papers, variants
     from experiments.report.pages import commands as command_line
 
-    made: Pages = {}
+    pages: Pages = {}
     for kind in (papers, claims, ledger, errata, experiments, variants, library, documents):
-        made |= kind.pages(material)
-    return made | command_line.pages(commands)
+        pages |= kind.pages(material)
+    return pages | command_line.pages(commands)
 
 
 def files(material: Material) -> dict[str, Path]:

@@ -51,9 +51,9 @@ def build(pages: Mapping[str, str], files: Mapping[str, Path], place: Path) -> l
     with _work_beside(place) as work:
         sources = work / "sources"
         _write(sources, pages, files)
-        told = _sphinx(sources, work)
+        messages = _sphinx(sources, work)
         _put(work / "html", place)
-    return told
+    return messages
 
 
 @contextmanager

@@ -117,8 +117,8 @@ def _latex(expression: ast.expr) -> str:
         for symbol in formula.free_symbols
         if _is_word(symbol.name)
     }
-    found: str = sympy.latex(formula, order="none", symbol_names=words)
-    return found
+    latex: str = sympy.latex(formula, order="none", symbol_names=words)
+    return latex
 
 
 def _is_word(name: str) -> bool:

@@ -65,13 +65,13 @@ def _begins_fields(lines: list[str], at: int) -> bool:
 
 
 def _fields(lines: list[str], names: Names) -> str:
-    told: list[list[str]] = []
+    fields: list[list[str]] = []
     for line in lines:
         if match := FIELD.match(line):
-            told.append([match["name"], match["says"]])
+            fields.append([match["name"], match["says"]])
         else:
-            told[-1][1] += f" {line.strip()}"
-    return "\n".join(f"{code(name)}\n: {names.prose(says)}\n" for name, says in told)
+            fields[-1][1] += f" {line.strip()}"
+    return "\n".join(f"{code(name)}\n: {names.prose(says)}\n" for name, says in fields)
 
 
 def _indent(line: str) -> int:

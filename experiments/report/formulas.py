@@ -22,14 +22,14 @@ class Span:
 
 def spans(text: str) -> list[Span]:
     """Return a text as prose and formulas in turn; their texts put together are the text."""
-    found: list[Span] = []
+    parts: list[Span] = []
     done = 0
     for start, end, latex in _formulas(text):
         if start > done:
-            found.append(Span(text[done:start]))
-        found.append(Span(text[start:end], latex))
+            parts.append(Span(text[done:start]))
+        parts.append(Span(text[start:end], latex))
         done = end
-    return [*found, Span(text[done:])] if done < len(text) else found
+    return [*parts, Span(text[done:])] if done < len(text) else parts
 
 
 def whole(text: str) -> str:

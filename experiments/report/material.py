@@ -163,8 +163,8 @@ def gathered(out: Path, verified: Sequence[Verification]) -> Material:
     runs: dict[str, list[Run]] = {}
     for name, experiment in known.items():
         own = _runs(experiment, out)
-        if found := own or _runs(experiment, committed_results()):
-            runs[name] = [_run(run, committed=not own) for run in found]
+        if folders := own or _runs(experiment, committed_results()):
+            runs[name] = [_run(run, committed=not own) for run in folders]
     papers = [Room(room.paper, catalogue.package_beside(room)) for room in rooms()]
     return Material(
         out=out,
@@ -199,7 +199,7 @@ def _runs(experiment: Experiment, folder: Path) -> list[RunFolder]:
     first = latest_runs(folder, [experiment.name])
     profiles = [latest_runs(folder, [experiment.name], (name,)) for name in reversed(list(experiment.profiles))]
     own = latest_runs(folder, own_places(folder, experiment.name))
-    return list({run.path: run for run in (*first, *(run for found in profiles for run in found), *own)}.values())
+    return list({run.path: run for run in (*first, *(run for runs in profiles for run in runs), *own)}.values())
 
 
 def _run(folder: RunFolder, *, committed: bool) -> Run:

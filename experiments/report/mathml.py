@@ -17,10 +17,10 @@ def mathml(latex: str, *, block: bool = False) -> str:
     from docutils.utils.math.latex2mathml import tex2mathml
 
     try:
-        found: str = tex2mathml(latex, as_block=block)
+        markup: str = tex2mathml(latex, as_block=block)
     except (MathError, SyntaxError, ValueError, LookupError, AttributeError, TypeError):
         return f"<code>{escape(latex)}</code>"
-    set_out = "".join(line.strip() for line in found.splitlines())
+    set_out = "".join(line.strip() for line in markup.splitlines())
     return set_out if block else FENCES.sub(r'<mo stretchy="false">\1</mo>', set_out)
 
 

@@ -75,9 +75,9 @@ def _set(text: str, single: bool) -> str:
         if span.latex:
             parts.append(_formula(span.latex))
         else:
-            kept = _kept(SIGN.sub(lambda match: SIGNS[match[0]], span.text))
+            protected = _kept(SIGN.sub(lambda match: SIGNS[match[0]], span.text))
             before, after = parts and span.text[0] in CLOSING, span.text[-1] in "(["
-            parts.append(f"{JOINED * bool(before)}{kept}{JOINED * after}")
+            parts.append(f"{JOINED * bool(before)}{protected}{JOINED * after}")
     return "".join(parts)
 
 

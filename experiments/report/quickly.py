@@ -46,13 +46,13 @@ def _keep_navigation(app: Any, page: str, template: str, context: dict[str, Any]
     """Share the navigation among pages that it does not name, if they lie in one folder: links and all are the same."""
     if page not in app.env.all_docs or "orphan" not in app.env.metadata[page]:
         return
-    kept: dict[Any, str] = app.env.temp_data.setdefault("crosslayer-navigation", {})
-    asked: Callable[..., str] = context["toctree"]
+    trees: dict[Any, str] = app.env.temp_data.setdefault("crosslayer-navigation", {})
+    render: Callable[..., str] = context["toctree"]
 
     def toctree(**options: Any) -> str:
         key = (str(PurePosixPath(page).parent), *sorted(options.items()))
-        if key not in kept:
-            kept[key] = asked(**options)
-        return kept[key]
+        if key not in trees:
+            trees[key] = render(**options)
+        return trees[key]
 
     context["toctree"] = toctree

@@ -23,16 +23,16 @@ def unpacked(common: Json, rest: Sequence[Json]) -> list[Json]:
 
 
 def _common(records: Sequence[Json]) -> Json:
-    found: Json = {}
+    shared: Json = {}
     for name, first in records[0].items():
         values = [record[name] for record in records if name in record]
         if len(values) < len(records):
             continue
         if all(isinstance(value, dict) for value in values):
-            found[name] = _common(values)
+            shared[name] = _common(values)
         elif all(_same(value, first) for value in values):
-            found[name] = first
-    return found
+            shared[name] = first
+    return shared
 
 
 def _same(a: Any, b: Any) -> bool:

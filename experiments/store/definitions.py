@@ -67,13 +67,13 @@ def reached(roots: Collection[Node]) -> set[Node]:
         OURS.update(new)
         for remembered in REMEMBERED:
             remembered.cache_clear()
-    waiting, found = list(roots), set[Node]()
+    waiting, nodes = list(roots), set[Node]()
     while waiting:
         node = waiting.pop()
-        if node not in found and _is_ours(node[0]):
-            found.add(node)
+        if node not in nodes and _is_ours(node[0]):
+            nodes.add(node)
             waiting += _references(node)
-    return found
+    return nodes
 
 
 def _is_ours(module: str) -> bool:
@@ -93,18 +93,18 @@ def _statements(node: Node) -> list[ast.stmt]:
 @cache
 def _references(node: Node) -> frozenset[Node]:
     module, name = _module(node[0]), node[1]
-    found = {(package, EFFECTS) for package in prefixes(module.name)}
+    references = {(package, EFFECTS) for package in prefixes(module.name)}
     if name == ALL:
-        return frozenset({*found, *((module.name, each) for each in (*module.bound, *module.imports))})
-    found |= {(other, ALL) for other in loaded(module.name)}
-    found |= {(module.name, each) for each in module.entered.get(name, ())}
+        return frozenset({*references, *((module.name, each) for each in (*module.bound, *module.imports))})
+    references |= {(other, ALL) for other in loaded(module.name)}
+    references |= {(module.name, each) for each in module.entered.get(name, ())}
     if target := module.imports.get(name):
-        found |= set(_target(*target))
+        references |= set(_target(*target))
     for statement in _statements(node):
-        found |= set(_named(module, statement))
+        references |= set(_named(module, statement))
         if isinstance(statement, FUNCTIONS):
-            found |= {(module.name, other) for other in _alike(module.name).get(_signature(statement), ())}
-    return frozenset(found)
+            references |= {(module.name, other) for other in _alike(module.name).get(_signature(statement), ())}
+    return frozenset(references)
 
 
 def _named(module: Module, statement: ast.stmt) -> Iterator[Node]:
@@ -157,12 +157,12 @@ def _target(module: str, name: str) -> Iterator[Node]:
 @cache
 def _alike(module: str) -> dict[str, list[str]]:
     """Return the functions at a module's top that have arguments and results of the same names and types."""
-    found: dict[str, list[str]] = {}
+    by_signature: dict[str, list[str]] = {}
     for name, statements in _module(module).bound.items():
         for statement in statements:
             if isinstance(statement, FUNCTIONS) and statement.returns is not None and statement.args.args:
-                found.setdefault(_signature(statement), []).append(name)
-    return {signature: names for signature, names in found.items() if len(names) > 1}
+                by_signature.setdefault(_signature(statement), []).append(name)
+    return {signature: names for signature, names in by_signature.items() if len(names) > 1}
 
 
 def _signature(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:

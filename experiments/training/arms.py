@@ -226,11 +226,11 @@ class Arm:
             return {**fields, "variant": self.name, "plan": text(self.plan)}
         return {**fields, "label": self.label} if self.label not in ("", self.variant) else fields
 
-    def _fields(self, of: Callable[[Arm], Json]) -> Json:
+    def _fields(self, to_json: Callable[[Arm], Json]) -> Json:
         """Return the fields but the label, as keys and records have always had them: `probe` is that of magnitudes."""
         others = tuple(name for name in dict.fromkeys(self.probes) if name != MAGNITUDE)
         named = self.variant if isinstance(self.variant, str) else ""
-        fields = of(replace(self, variant=named, probes=others, label=""))
+        fields = to_json(replace(self, variant=named, probes=others, label=""))
         fields = {name: value for name, value in fields.items() if name not in ("label", "probes")}
         return {**fields, "probe": MAGNITUDE in self.probes, **({"probes": others} if others else {})}
 

@@ -34,8 +34,8 @@ def tokens_per_parameter(config: Json) -> list[float]:
 
 def in_words(config: Json) -> str:
     """Return how long an experiment trains on text; empty if it does not."""
-    found = tokens_per_parameter(config)
-    if not found:
+    ratios = tokens_per_parameter(config)
+    if not ratios:
         return ""
-    numbers = f"{found[0]:.2g}" if len(found) == 1 else f"{found[0]:.2g} to {found[-1]:.2g}"
+    numbers = f"{ratios[0]:.2g}" if len(ratios) == 1 else f"{ratios[0]:.2g} to {ratios[-1]:.2g}"
     return f"{numbers} tokens of text per parameter (vanilla's, embeddings included)"

@@ -35,21 +35,21 @@ class Sample:
 
         wanted = self.tokens // task.tokens
         size = self.batch or max(1, AT_A_TIME // task.tokens)
-        found: list[Batch] = []
+        taken: list[Batch] = []
         held_out = task.held_out()
-        while (left := wanted - sum(len(b.inputs) for b in found)) > 0 and (batch := next(held_out, None)):
+        while (left := wanted - sum(len(b.inputs) for b in taken)) > 0 and (batch := next(held_out, None)):
             whole = Batch(batch.inputs[:left], batch.targets[:left])
             pairs = zip(whole.inputs.split(size), whole.targets.split(size), strict=True)
-            found += [Batch(*pair).to(torch.device(device)) for pair in pairs]
-        check_spread(sum(len(b.inputs) for b in found), task.tokens)
-        return found
+            taken += [Batch(*pair).to(torch.device(device)) for pair in pairs]
+        check_spread(sum(len(b.inputs) for b in taken), task.tokens)
+        return taken
 
 
-def check_spread(count: int, tokens: int, of: str = "what --tokens leaves") -> None:
-    """Raise UserError for fewer than two sequences, which have no spread, or tokens; `of`: where they are."""
+def check_spread(count: int, tokens: int, where: str = "what --tokens leaves") -> None:
+    """Raise UserError for fewer than two sequences, which have no spread, or tokens; `where`: what has them."""
     if count < 2 or tokens < 2:
         held = f"{count} of {tokens} tokens {'is' if count == 1 else 'are'}"
-        raise UserError(f"two sequences or more of two tokens or more are needed; {held} {of}")
+        raise UserError(f"two sequences or more of two tokens or more are needed; {held} {where}")
 
 
 class Average:
@@ -98,8 +98,8 @@ def averaged(
     states: dict[int, dict[str, Average]] = {}
     for batch in batches:
         of_layer, of_state = (f and functools.partial(_with_batch, f, batch) for f in (attention, state))
-        found = observed(model, batch.inputs, attention=of_layer, state=of_state)
-        for places, measured in ((layers, found.attention), (states, dict(enumerate(found.states)))):
+        seen = observed(model, batch.inputs, attention=of_layer, state=of_state)
+        for places, measured in ((layers, seen.attention), (states, dict(enumerate(seen.states)))):
             for place, values in measured.items():
                 for name, value in values.items():
                     places.setdefault(place, {}).setdefault(name, Average()).add(value)
@@ -117,8 +117,8 @@ def _with_batch(measure: Callable[[Any, Batch], Measured], batch: Batch, shown: 
 
 def _by_place(places: dict[int, dict[str, Average]]) -> Json:
     names = {name: None for place in places.values() for name in place}
-    found: Json = {}
+    averages: Json = {}
     for name in names:
         each = [places[place][name].to_json() if name in places[place] else NOTHING for place in sorted(places)]
-        found[name] = {part: [one[part] for one in each] for part in ("mean", "stderr")}
-    return found
+        averages[name] = {part: [one[part] for one in each] for part in ("mean", "stderr")}
+    return averages

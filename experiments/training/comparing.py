@@ -77,13 +77,13 @@ def comparing(experiment: Experiment, profile: str, variants: Sequence[str]) -> 
     before = experiment.profiles[profile]
     architectures = experiment.architectures(before.config)
     own = tuple(_asked(variant, name, architectures) for variant, name in zip(wanted, called(wanted), strict=True))
-    made = copy(experiment)
-    made.name = named(experiment.name, variants)
-    made.title = f"{experiment.title}: {', '.join(variant.name for variant in own)}"
+    compared = copy(experiment)
+    compared.name = named(experiment.name, variants)
+    compared.title = f"{experiment.title}: {', '.join(variant.name for variant in own)}"
     stated = [expectation.claim for variant in own for expectation in variant.expects]
-    made.claims = tuple(dict.fromkeys((*experiment.claims, *stated)))
-    made.profiles = {profile: replace(before, config=experiment.comparing(before.config, own))}
-    return made
+    compared.claims = tuple(dict.fromkeys((*experiment.claims, *stated)))
+    compared.profiles = {profile: replace(before, config=experiment.comparing(before.config, own))}
+    return compared
 
 
 def named(experiment: str, variants: Sequence[str]) -> str:
@@ -135,5 +135,5 @@ def names_of_own(own: Sequence[OwnVariant]) -> Json:
 
 def own_names(prediction: Json) -> list[str]:
     """Return the variants of a user's own that a prediction is about."""
-    found: list[str] = prediction.get("own", [])
-    return found
+    own: list[str] = prediction.get("own", [])
+    return own

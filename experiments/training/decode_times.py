@@ -60,17 +60,17 @@ def decode_times(
     turns = taking_turns.TURNS if turns is None else turns
     longest = max(tokens for _, tokens in (*sizes, *prompts)) + STEPS  # every turn begins at the same length again
     models: dict[str, Decoder] = {}
-    found: dict[str, Json] = {}
+    results: dict[str, Json] = {}
     with progress("equal to a whole pass?", len(variants) + 1) as at:
         for i, name in enumerate(variants):
             at(i, name)
             models[name] = model_of(config, name, longest, device=device, dtype=dtype)
-            found[name] = {"apart": _steps_apart(models[name]), "sizes": {}, "prompts": {}}
+            results[name] = {"apart": _steps_apart(models[name]), "sizes": {}, "prompts": {}}
         theirs = _theirs(models[BASELINE], dtype) if BASELINE in models and find_spec(THEIRS) else None
         if theirs is not None:
-            found[THEIRS] = {"apart": _apart_from(theirs, models[BASELINE]), "sizes": {}, "prompts": {}}
+            results[THEIRS] = {"apart": _apart_from(theirs, models[BASELINE]), "sizes": {}, "prompts": {}}
         at(len(variants) + 1)
-    for side in found.values():
+    for side in results.values():
         side["same_answer"] = side["apart"] <= AGREES[dtype]
     for batch, tokens in sizes:
         caches = {name: Cache(model, batch, tokens + STEPS) for name, model in models.items()}
@@ -82,9 +82,9 @@ def decode_times(
         by_turn = in_turns(sides, turns)
         for name in sides:
             model = models.get(name, models[BASELINE])
-            kept = Cache(model, batch, tokens).bytes if name in models else _bytes(model, batch, tokens)
-            found[name]["sizes"][size_of(batch, tokens)] = {
-                "bytes": kept,
+            cache_bytes = Cache(model, batch, tokens).bytes if name in models else _bytes(model, batch, tokens)
+            results[name]["sizes"][size_of(batch, tokens)] = {
+                "bytes": cache_bytes,
                 "formula": _bytes(model, batch, tokens),
                 "turns": by_turn[name],
             }
@@ -95,9 +95,9 @@ def decode_times(
         if theirs is not None:
             reading[THEIRS] = partial(_their_reading, theirs, batch, tokens)
         for name, seconds in in_turns(reading, turns).items():
-            found[name]["prompts"][size_of(batch, tokens)] = seconds
+            results[name]["prompts"][size_of(batch, tokens)] = seconds
     what = f"{config.n_layers} layers, width {config.d_model}, {str(dtype).removeprefix('torch.')}"
-    return {"what": what, "sides": found}
+    return {"what": what, "sides": results}
 
 
 def size_of(batch: int, tokens: int) -> str:
@@ -145,8 +145,8 @@ def _steps_apart(model: Decoder, length: int = 24) -> float:
     """Return how far a pass in steps is from one whole pass."""
     inputs = _tokens(model, length)
     cache = Cache(model, len(inputs), length)
-    found = torch.cat([step(model, inputs[:, i : i + 1], cache) for i in range(length)], dim=1)
-    return _apart(found, model(inputs))
+    logits = torch.cat([step(model, inputs[:, i : i + 1], cache) for i in range(length)], dim=1)
+    return _apart(logits, model(inputs))
 
 
 def _tokens(model: Decoder, length: int) -> Tensor:

@@ -77,31 +77,31 @@ def differing(arm: Arm, before: Json) -> set[str]:
     What a plan is called, and where text lies, makes no other training.
     """
     new: Json = json.loads(json.dumps(arm.to_json()))
-    found: set[str] = set()
+    options: set[str] = set()
     for part in ("recipe", "architecture"):
         old = before[part]
-        found |= {_option(name) for name, value in new.pop(part).items() if value != old.get(name, value)}
+        options |= {_option(name) for name, value in new.pop(part).items() if value != old.get(name, value)}
     unnamed = {"label"} | ({"variant"} if "plan" in new and "plan" in before else set())
     if ("initial" in before) != ("initial" in new):
-        found.add(_option("initial"))
+        options.add(_option("initial"))
     for name, value in new.items():
         if name not in unnamed and _without_place(value) != _without_place(before.get(name, value)):
-            found.add("--resume-from" if name == "start" else _option(name))
-    return found
+            options.add("--resume-from" if name == "start" else _option(name))
+    return options
 
 
 def beside(arm: Arm, run: RunFolder, pattern: str) -> str | None:
     """Return a line that says that a training is new, and why, where one like it lies beside its folder; else None."""
-    found: list[tuple[int, str, Path, set[str]]] = []
+    candidates: list[tuple[int, str, Path, set[str]]] = []
     for path in sorted(run.path.parent.glob(f"{pattern}/config.json")):
         try:
             options = differing(arm, json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError, AttributeError):
             continue  # what is damaged there is no matter here
-        found.append((len(options), str(path), path.parent, options))
-    if not found:
+        candidates.append((len(options), str(path), path.parent, options))
+    if not candidates:
         return None
-    _, _, folder, options = min(found)
+    _, _, folder, options = min(candidates)
     names = " and ".join(sorted(options)) or "--device"
     line = f"a new training, as {names} {'differ' if len(options) > 1 else 'differs'} from that in {folder}"
     try:

@@ -78,12 +78,12 @@ def spectrum(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     def of(at: Attended, _: Batch) -> Measured:
         each = attention.value_spectrum(at.values)
         total, squares = each.sum(-1), each.square().sum(-1)
-        found = {"largest": each[:, 0], "share": each[:, 0] / total, "eigenvalues": each}
-        found |= {"sum": total, "square_sum": squares, "participation": total.square() / squares}
+        measured = {"largest": each[:, 0], "share": each[:, 0] / total, "eigenvalues": each}
+        measured |= {"sum": total, "square_sum": squares, "participation": total.square() / squares}
         if at.own_values is not None:
             own = attention.value_spectrum((at.own_values,))
-            found |= {"own": own[:, 0], "own_participation": own.sum(-1).square() / own.square().sum(-1)}
-        return found
+            measured |= {"own": own[:, 0], "own_participation": own.sum(-1).square() / own.square().sum(-1)}
+        return measured
 
     return averaged(model, batches, attention=of)
 
@@ -108,10 +108,10 @@ def norms(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
         return {f"{what}_first": each[:, 0] / others, f"{what}_others": others, f"{what}_by_position": each}
 
     def of_values(at: Attended, _: Batch) -> Measured:
-        found = of("value", attention.value_norms(at.values))
+        measured = of("value", attention.value_norms(at.values))
         if at.own_values is not None:
-            found |= of("own", attention.value_norms((at.own_values,)))
-        return found
+            measured |= of("own", attention.value_norms((at.own_values,)))
+        return measured
 
     return averaged(
         model,
@@ -141,13 +141,13 @@ def gradients(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
 
     from icl.probes.magnitude import magnitudes
 
-    found = Average()
+    average = Average()
     for batch in batches:
         loss = functools.partial(_mean_loss, task, batch)
         norms = magnitudes(model, batch.inputs, loss).layer_gradient
-        found.add(torch.tensor([norms], dtype=torch.float64))
+        average.add(torch.tensor([norms], dtype=torch.float64))
     layers = list(range(1, model.config.n_layers + 1))
-    return {"layers": layers, "gradient": found.to_json(), "batches": found.count}
+    return {"layers": layers, "gradient": average.to_json(), "batches": average.count}
 
 
 def _mean_loss(task: HeldOut, batch: Batch, answer: Tensor) -> Tensor:
@@ -226,16 +226,16 @@ def induction(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
         targets = attention.induction(batch.inputs)
         return {"previous": attention.attention_to(at, before), "induction": attention.attention_to(at, targets)}
 
-    found = averaged(model, drawn, attention=of)
+    scores = averaged(model, drawn, attention=of)
     for name, first in (("previous", 2), ("induction", length + 1)):
-        best = [max(range(len(heads)), key=heads.__getitem__) for heads in found[name]["mean"]]  # of each layer
-        found[f"best_{name}"] = {
-            part: [heads[h] for heads, h in zip(found[name][part], best, strict=True)] for part in ("mean", "stderr")
+        best = [max(range(len(heads)), key=heads.__getitem__) for heads in scores[name]["mean"]]  # of each layer
+        scores[f"best_{name}"] = {
+            part: [heads[h] for heads, h in zip(scores[name][part], best, strict=True)] for part in ("mean", "stderr")
         }
         seen = range(first, 2 * length + 1)  # tokens that a query with a target sees
         uniform = sum(1 / count for count in seen) / len(seen) if model.config.mask == "causal" else None
-        found[f"uniform_{name}"] = uniform
-    return found
+        scores[f"uniform_{name}"] = uniform
+    return scores
 
 
 def _without_tokens(config: Architecture, _: Plan) -> str:

@@ -19,9 +19,9 @@ def asked(model: Decoder, task: Task, batches: Sequence[Batch], families: Sequen
 
     model.eval()
     with torch.compiler.set_stance("force_eager"):  # compiled code may not see the probe's hooks
-        found = {name: FAMILIES[name].measure(model, task, batches) for name in families}
+        results = {name: FAMILIES[name].measure(model, task, batches) for name in families}
     model.train()
-    return {name: {key: _mean(value) for key, value in result.items()} for name, result in found.items()}
+    return {name: {key: _mean(value) for key, value in result.items()} for name, result in results.items()}
 
 
 def _mean(value: object) -> object:

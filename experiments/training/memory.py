@@ -24,8 +24,8 @@ def check(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool =
     need, there = needed(arm, device, processes, recompute=recompute), available(device)
     if need > there:
         raise UserError(
-            f"{arm.name} needs about {in_words(need)} of memory{' a process' if processes > 1 else ''}, and there are "
-            f"{'' if device else 'at most '}{in_words(there)}; a shorter context, a smaller batch or more parts "
+            f"{arm.name} needs about {in_words(need)} of memory{' per process' if processes > 1 else ''}, and there "
+            f"are {'' if device else 'at most '}{in_words(there)}; a shorter context, a smaller batch or more parts "
             "(--accumulate) need less"
         )
 
@@ -45,13 +45,13 @@ def needed(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool 
     config, recipe, source = replace(arm.architecture, context=arm.context), arm.recipe, arm.source
     number = 4.0 * (BF16 if recipe.precision == "bf16" else 1) * (COMPILED if recipe.compile else 1)
     fused, part = device != "cpu", recipe.batch // recipe.accumulate // processes
-    kept = (recomputed if recompute else activations)(config, arm.plan, fused=fused)
+    held = (recomputed if recompute else activations)(config, arm.plan, fused=fused)
     if processes == 1:
-        step = training_bytes(config, arm.plan, part, number=number, fused=fused, kept=kept)
+        step = training_bytes(config, arm.plan, part, number=number, fused=fused, kept=held)
     else:
         saved = 0 if fused else saving_bytes(config, arm.plan, processes)
         step = state_bytes(config, arm.plan, processes) + saved
-        step += activation_bytes(config, kept, arm.plan, part, number, fused=fused)
+        step += activation_bytes(config, held, arm.plan, part, number, fused=fused)
     held_out, read = HELD_OUT_AT_A_TIME, 16 * recipe.batch * config.context  # indices, twice
     if isinstance(source, PromptSource):
         held_out = source.held_out_at_a_time

@@ -95,8 +95,8 @@ def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
         raise UserError(f"{folder}: no such folder")
     if is_published(folder):
         return _published(folder, variant)
-    if not (folder / "summary.json").exists() and (found := _imported(folder)) is not None:
-        return found
+    if not (folder / "summary.json").exists() and (imported := _imported(folder)) is not None:
+        return imported
     return _trained(folder)
 
 
@@ -115,18 +115,18 @@ def any_model(place: Path, variant: str | None) -> ModelFolder:
 
 def one_model(folder: Path, variant: str | None) -> ModelFolder:
     """Return a model as `any_model` does; raise UserError for a variant where the folder says itself what it holds."""
-    found = any_model(folder, variant)
-    if variant is not None and found.kind not in OPEN:
+    model = any_model(folder, variant)
+    if variant is not None and model.kind not in OPEN:
         raise UserError(f"--variant is for published weights, and {folder} says itself what it holds")
-    return found
+    return model
 
 
-def check_reads_text(of: ModelFolder) -> None:
+def check_reads_text(model: ModelFolder) -> None:
     """Raise UserError for a model that does not read text."""
-    if of.source and not isinstance(of.source, TextSource):
-        raise UserError(f"{of.folder} was trained on {of.source.kind}: it has no text")
-    if not isinstance(of.architecture.stem, Tokens):
-        raise UserError(f"{of.folder} holds a model that reads no tokens: it has no text")
+    if model.source and not isinstance(model.source, TextSource):
+        raise UserError(f"{model.folder} was trained on {model.source.kind}: it has no text")
+    if not isinstance(model.architecture.stem, Tokens):
+        raise UserError(f"{model.folder} holds a model that reads no tokens: it has no text")
 
 
 def digest_of(path: Path) -> str:
@@ -148,7 +148,7 @@ def _trained(folder: Path) -> ModelFolder:
         arm, name, seed = record["arm"], str(record["name"]), int(record["seed"])
         architecture = architecture_of(arm["architecture"])
         variant, source = str(arm["variant"]), arm["source"]
-        found = source_from_json(source)
+        data = source_from_json(source)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder / 'summary.json'} is damaged; train it again") from error
     if not (folder / WEIGHTS).is_file():
@@ -166,7 +166,7 @@ def _trained(folder: Path) -> ModelFolder:
         seed=seed,
         architecture=architecture,
         plan=plan or fitting(variant, architecture),
-        source=found,
+        source=data,
     )
 
 
@@ -194,8 +194,8 @@ def _published(folder: Path, variant: str | None) -> ModelFolder:
     from icl.published import reading as published
 
     architecture = published.architecture(folder)
-    asked = None if variant is None else user_files.fitting(variant, architecture)
-    plan = published.plan(folder, asked)
+    chosen = None if variant is None else user_files.fitting(variant, architecture)
+    plan = published.plan(folder, chosen)
     published.check(folder, plan)
     name = folder.resolve().name + (f" {variant}" if variant else "")
     return ModelFolder("published", folder, name, seed=None, architecture=architecture, plan=plan, source=None)

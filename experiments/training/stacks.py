@@ -57,9 +57,9 @@ def train_stacked(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, 
     items = {_name(stack, device): stack for stack in stacks(list(todo.values()))}
     results("stack", items, _trained, run=run, label=label, size=_size, partial=True)
     records = finished(run)
-    found = train_all(alone, run, label) if alone else {}
-    found |= {arm: records[key] for arm, key in keys.items() if key in records}
-    return {arm: found[arm] for arm in keys if arm in found}
+    trained = train_all(alone, run, label) if alone else {}
+    trained |= {arm: records[key] for arm, key in keys.items() if key in records}
+    return {arm: trained[arm] for arm in keys if arm in trained}
 
 
 def stacks(arms: Sequence[Arm]) -> list[Stack]:
@@ -159,7 +159,7 @@ def _trained(stack: Stack, desk: Desk) -> Json:
             ends = logged.held_out and [x if isinstance(x, str) else asdict(x) for x in logged.held_out]
             if ends and logged.probed:
                 both = zip(ends, logged.probed, strict=True)
-                ends = [end if isinstance(end, str) else {**end, "probed": found} for end, found in both]
+                ends = [end if isinstance(end, str) else {**end, "probed": seen} for end, seen in both]
             numbers = [loss if math.isfinite(loss) else None for loss in logged.losses]
             where = {"recipe": logged.recipe, "shared": logged.shared, "at": logged.step}
             log.add(logged.done, **where, losses=numbers, held_out=ends)

@@ -49,9 +49,10 @@ def probe(model: Decoder, task: Task, device: str) -> Json:
     (`icl.probes.cross_layer`).
     """
     batches = SAMPLE.batches(task, device)
-    found = asked(model, task, batches, families=tuple(KEPT))
+    measured = asked(model, task, batches, families=tuple(KEPT))
     by_layer = {
-        family: {name: found[family][name] for name in names if name in found[family]} for family, names in KEPT.items()
+        family: {name: measured[family][name] for name in names if name in measured[family]}
+        for family, names in KEPT.items()
     }
     model.eval()
     with torch.compiler.set_stance("force_eager"):  # compiled code may not see the hooks

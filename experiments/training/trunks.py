@@ -90,11 +90,11 @@ def trunks(arms: Sequence[Arm]) -> list[Trunk]:
     for arm in arms:
         unsized = replace(arm.recipe, steps=1, warmup=0.0)
         together[replace(arm, recipe=unsized)].append(arm)
-    found = []
+    grouped = []
     for some in together.values():
         some.sort(key=lambda arm: arm.recipe.steps)
-        found += [Trunk(tuple(some))] if _share(some) else [Trunk((arm,)) for arm in some]
-    return found
+        grouped += [Trunk(tuple(some))] if _share(some) else [Trunk((arm,)) for arm in some]
+    return grouped
 
 
 def _share(arms: Sequence[Arm]) -> bool:
@@ -123,9 +123,9 @@ def _trained(trunk: Trunk, desk: Desk, models: str = "") -> Json:
         else:
             folder = _folder(desk, whole)
             weights = folder / WEIGHTS if models and whole.seed == 0 and not whole.twin else None
-            told = report(whole)
+            log = report(whole)
             record = train_arm(
-                whole, folder, desk.slot.device, on_log=told, warn=warn, weights=weights, at_start=at_start
+                whole, folder, desk.slot.device, on_log=log, warn=warn, weights=weights, at_start=at_start
             )
             records.append(record)
             if weights and weights.exists():
@@ -162,8 +162,8 @@ def _at_start(arm: Arm, desk: Desk) -> Json:
     if not folder.has(START):
         device = desk.slot.device
         folder.write(START, {"probed": probed(arm, arm.model(device), arm.task(), device=device)})
-    found: Json = folder.read(START)["probed"]
-    return found
+    at_start: Json = folder.read(START)["probed"]
+    return at_start
 
 
 def _grow(whole: Arm, desk: Desk, step: int, report: Reporter, at_start: Json) -> None:

@@ -124,23 +124,25 @@ def untuned(measurement: Json) -> dict[str, str]:
     tuning = measurement.get("tuning") or {}
     if not tuning.get("tuned"):
         return {}
-    found = {}
+    reasons = {}
     for name, by_rate in tuning["losses"].items():
         best, (lowest, highest) = tuning["best"][name], _ends([float(rate) for rate in by_rate])
         if best in (lowest, highest):
-            found[name] = f"its best learning rate, {best:g}, is the {'highest' if best == highest else 'lowest'} tried"
-    return found
+            reasons[name] = (
+                f"its best learning rate, {best:g}, is the {'highest' if best == highest else 'lowest'} tried"
+            )
+    return reasons
 
 
-def by_reason(found: Mapping[str, str]) -> dict[str, list[str]]:
+def by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the arms of `untuned` by their reasons, those of one place together."""
     places: dict[str, dict[str, list[str]]] = {}
-    for name, why in found.items():
+    for name, why in reasons.items():
         place, _, arm = name.rpartition(", ")
         places.setdefault(why, {}).setdefault(place, []).append(arm)
     return {
-        why: [f"{place}: {', '.join(arms)}" if place else ", ".join(arms) for place, arms in of.items()]
-        for why, of in places.items()
+        why: [f"{place}: {', '.join(arms)}" if place else ", ".join(arms) for place, arms in grouped.items()]
+        for why, grouped in places.items()
     }
 
 

@@ -84,8 +84,8 @@ def paired_differences(
     Bonferroni over the pairs.  Raises ValueError for fewer than two seeds.
     """
     place = {name: i for i, name in enumerate(arms)}
-    found = _contrasts(list(arms.values()), [(place[arm], place[other]) for arm, other in pairs])
-    return dict(zip(pairs, found, strict=True))
+    differences = _contrasts(list(arms.values()), [(place[arm], place[other]) for arm, other in pairs])
+    return dict(zip(pairs, differences, strict=True))
 
 
 def _contrasts(values: Sequence[Sequence[float]], pairs: Sequence[tuple[int, int]]) -> list[Interval]:

@@ -63,8 +63,8 @@ def sentence(check: Judgement) -> str:
     quantity = f" [{check.quantity}]" if check.quantity else ""
     if check.verdict == "unpredicted":
         return f"{check.statement}: {verdict(check.verdict)}; measured {measured(check)}{quantity}"
-    found = f"predicted {predicted(check)}, measured {measured(check)}{quantity}"
-    return f"{check.statement}: {verdict(check.verdict)}{remark}; {found}"
+    values = f"predicted {predicted(check)}, measured {measured(check)}{quantity}"
+    return f"{check.statement}: {verdict(check.verdict)}{remark}; {values}"
 
 
 def because(check: Expectation) -> str:

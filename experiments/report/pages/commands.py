@@ -54,6 +54,6 @@ def _option(action: argparse.Action) -> tuple[str, str]:
         value = "{" + ",".join(map(str, action.choices)) + "}"
     shown = value[0] if isinstance(value, tuple) else value
     names = [f"{name} {shown}".strip() for name in action.option_strings] or [shown]
-    told = "" if action.help in (None, argparse.SUPPRESS) else str(action.help) % {"default": action.default}
+    help_text = "" if action.help in (None, argparse.SUPPRESS) else str(action.help) % {"default": action.default}
     required = " Required." if action.required and action.option_strings else ""
-    return ", ".join(map(code, names)), plain(told) + required
+    return ", ".join(map(code, names)), plain(help_text) + required

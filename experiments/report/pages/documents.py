@@ -37,11 +37,11 @@ NAMED = re.compile(r"(?<!\[)`(?P<name>[a-z0-9]+\.[a-z0-9-]+)`(?!\])")
 
 def documents(material: Material) -> dict[Path, str]:
     """Return the page of each file that exists: an installed package has the guide and the tutorials alone."""
-    found = {path: path.relative_to(TEXT).as_posix() for path in sorted(TEXT.rglob("*.md"))}
-    found |= {ROOT / name: page for name, page in ELSEWHERE.items() if (ROOT / name).is_file()}
+    shown_as = {path: path.relative_to(TEXT).as_posix() for path in sorted(TEXT.rglob("*.md"))}
+    shown_as |= {ROOT / name: page for name, page in ELSEWHERE.items() if (ROOT / name).is_file()}
     for room in material.rooms:
-        found |= of_room(room)
-    return found
+        shown_as |= of_room(room)
+    return shown_as
 
 
 def of_room(room: Room) -> dict[Path, str]:

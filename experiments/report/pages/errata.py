@@ -19,12 +19,12 @@ APPENDIX, LAST = 100, 1000
 
 
 def pages(material: Material) -> parts.Pages:
-    found = {room: errata(material, room) for room in material.rooms if room.paper}
-    made = {"errata/index.md": _overview(found)}
-    for room, claims in found.items():
-        made[f"errata/{room.slug}.md"] = _page(material, room, claims)
-        made[f"errata/errata-{room.slug}.txt"] = _letter(room, claims)
-    return made
+    listed = {room: errata(material, room) for room in material.rooms if room.paper}
+    built = {"errata/index.md": _overview(listed)}
+    for room, claims in listed.items():
+        built[f"errata/{room.slug}.md"] = _page(material, room, claims)
+        built[f"errata/errata-{room.slug}.txt"] = _letter(room, claims)
+    return built
 
 
 def errata(material: Material, room: Room) -> list[Claim]:
@@ -42,23 +42,23 @@ def position(place: str) -> tuple[int, ...]:
     word = re.search(r"[a-z][a-z-]*", text)
     if word and word[0] in FIRST:
         return (FIRST[word[0]],)
-    found = re.search(r"sections? (\d+(?:\.\d+)*)|appendix ([a-z])((?:\.\d+)*)", text)
-    if not found:
+    match = re.search(r"sections? (\d+(?:\.\d+)*)|appendix ([a-z])((?:\.\d+)*)", text)
+    if not match:
         return (LAST,)
-    if found[1]:
-        return tuple(int(part) for part in found[1].split("."))
-    return (APPENDIX + ord(found[2]), *(int(part) for part in found[3].split(".") if part))
+    if match[1]:
+        return tuple(int(part) for part in match[1].split("."))
+    return (APPENDIX + ord(match[2]), *(int(part) for part in match[3].split(".") if part))
 
 
-def _overview(found: dict[Room, list[Claim]]) -> str:
+def _overview(listed: dict[Room, list[Claim]]) -> str:
     rows = [
         (
             parts.link(escaped(room.name), f"/errata/{room.slug}.md"),
             *(str(Counter(c.verdict for c in claims)[v]) for v in ("corrected", "refuted")),
         )
-        for room, claims in found.items()
+        for room, claims in listed.items()
     ]
-    toctree = "```{toctree}\n:hidden:\n:titlesonly:\n\n" + "\n".join(room.slug for room in found) + "\n```"
+    toctree = "```{toctree}\n:hidden:\n:titlesonly:\n\n" + "\n".join(room.slug for room in listed) + "\n```"
     return "\n\n".join(
         [
             "# Errata",

@@ -31,11 +31,11 @@ SAID = {  # of a prediction, what is told in words
 
 
 def pages(material: Material) -> parts.Pages:
-    made = {
+    built = {
         parts.experiment_page(name).lstrip("/"): parts.ORPHAN + "\n\n".join(_sections(material, one)) + "\n"
         for name, one in material.experiments.items()
     }
-    return {parts.experiment_page("index").lstrip("/"): _table(material), **made}
+    return {parts.experiment_page("index").lstrip("/"): _table(material), **built}
 
 
 def _table(material: Material) -> str:
@@ -43,13 +43,13 @@ def _table(material: Material) -> str:
     for name, one in material.experiments.items():
         runs = material.runs.get(name, ())
         room = next((r for r in material.rooms if r.holds(type(one).__module__)), material.rooms[-1])
-        said = parts.verdict(runs[0].verdict) if runs else "none is finished"
+        verdict = parts.verdict(runs[0].verdict) if runs else "none is finished"
         profile = (
             f"{escaped(runs[0].saved['profile'])}, {'committed' if runs[0].committed else 'below --out'}"
             if runs
             else ""
         )
-        rows.append((material.names.named(name), escaped(room.name), escaped(one.title), said, profile))
+        rows.append((material.names.named(name), escaped(room.name), escaped(one.title), verdict, profile))
     return parts.WIDE + "\n\n".join(
         [
             "# Experiments",
@@ -104,12 +104,12 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
     yield f"{head} What was predicted"
     prediction = run.prediction
     yield f"It was stored before anything was measured{_when(run)}, and the measurement never sees it."
-    told = {
+    facts = {
         label: material.names.prose(prediction[key])
         for key, label in SAID.items()
         if isinstance(prediction.get(key), str)
     }
-    yield parts.definition(told)
+    yield parts.definition(facts)
     yield f"{head} What came out"
     yield f"This profile {escaped(run.decides)}.{_power(run)}"
     if not run.checks:
@@ -135,9 +135,9 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
 
 def _power(run: Run) -> str:
     """Return what a run's seeds could detect by their spread, and how long it trained on text."""
-    found = detected(run.checks) if run.saved["detects"] else None
+    power = detected(run.checks) if run.saved["detects"] else None
     length = budget.in_words(run.saved["config"])
-    seen = f" Its seeds' spread could tell {escaped(found.words)} from nothing." if found else ""
+    seen = f" Its seeds' spread could tell {escaped(power.words)} from nothing." if power else ""
     return seen + (f" It was trained on {escaped(length)}." if length else "")
 
 
@@ -164,11 +164,11 @@ def _days_of_commits() -> dict[str, str]:
     told_as = ["--format=%x00%cs", "--name-only", "--relative"]
     command = ["git", "-C", str(ROOT), "log", *told_as, "--", "results/*prediction.json"]
     try:
-        told = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+        log = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return {}
     days: dict[str, str] = {}
-    for entry in told.split("\0")[1:]:
+    for entry in log.split("\0")[1:]:
         day, *paths = entry.split()
         for path in paths:
             days.setdefault(path, day)
@@ -180,9 +180,9 @@ def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
     for quantity, groups in by_quantity(checks).items():
         rows = []
         for name, members in groups.items():
-            told = (shown(tell(members[0])) for tell in (words.predicted, words.slack, words.measured))
+            numbers = (shown(tell(members[0])) for tell in (words.predicted, words.slack, words.measured))
             entry = material.names.named(members[0].claim) if members[0].claim else ""
-            rows.append((escaped(name), entry, str(len(members)), *told, parts.group_verdict(members)))
+            rows.append((escaped(name), entry, str(len(members)), *numbers, parts.group_verdict(members)))
         if quantity:
             yield f"**{material.names.prose(quantity[0].upper() + quantity[1:])}**"
         yield parts.table(head, rows, "llrrrrl", kind="wide numbers")

@@ -22,14 +22,14 @@ PACKAGES = {
 
 
 def pages(material: Material) -> parts.Pages:
-    made = {f"api/{name}.md": _package(name, about, material.names) for name, about in PACKAGES.items()}
+    packages = {f"api/{name}.md": _package(name, about, material.names) for name, about in PACKAGES.items()}
     listed = "\n".join(PACKAGES)
     return {
         "api/index.md": (
             "# Python\n\nPackages with a face of a few names each, which are imported when they are first used; "
             "what stands deeper may change.\n\n```{toctree}\n:titlesonly:\n\n" + listed + "\n```\n"
         ),
-        **made,
+        **packages,
     }
 
 
@@ -64,11 +64,11 @@ def _signature(thing: Any) -> str:
     if inspect.isclass(thing) and issubclass(thing, BaseException):
         return ""
     try:
-        found = inspect.signature(thing)
+        signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    kept = [p.replace(annotation=p.empty) for p in found.parameters.values() if not p.name.startswith("_")]
-    return " ".join(str(found.replace(parameters=_valid(kept), return_annotation=found.empty)).split())
+    parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values() if not p.name.startswith("_")]
+    return " ".join(str(signature.replace(parameters=_valid(parameters), return_annotation=signature.empty)).split())
 
 
 def _valid(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:

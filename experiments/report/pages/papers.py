@@ -20,8 +20,8 @@ MADE_AGAIN = "`crosslayer verify` runs every check again, `crosslayer claim ID` 
 
 
 def pages(material: Material) -> parts.Pages:
-    made = {f"papers/{room.slug}.md": _paper(material, room) for room in material.rooms}
-    return {"index.md": _front(material), "notation.md": _notation(material), **made}
+    built = {f"papers/{room.slug}.md": _paper(material, room) for room in material.rooms}
+    return {"index.md": _front(material), "notation.md": _notation(material), **built}
 
 
 def answer(room: Room) -> Answer | None:
@@ -46,8 +46,8 @@ def _front(material: Material) -> str:
 
 
 def _asks(material: Material, room: Room) -> str:
-    found = answer(room)
-    return material.names.prose(found.asks) if found else escaped(room.paper.title if room.paper else "")
+    stated = answer(room)
+    return material.names.prose(stated.asks) if stated else escaped(room.paper.title if room.paper else "")
 
 
 def _bar(counts: dict[str, int]) -> str:
@@ -55,18 +55,18 @@ def _bar(counts: dict[str, int]) -> str:
     shares = " ".join(f'<i class="{verdict}" style="flex-grow:{count}"></i>' for verdict, count in counts.items())
     words = ", ".join(f"{count} {parts.verdict(verdict)}" for verdict, count in counts.items())
     total = sum(counts.values())
-    said = f"{total} claims: {words}. {parts.link('How to read a verdict', '/verdicts.md')}."
-    return f'```{{raw}} html\n<div class="bar" aria-hidden="true">{shares}</div>\n```\n\n{said}'
+    summary = f"{total} claims: {words}. {parts.link('How to read a verdict', '/verdicts.md')}."
+    return f'```{{raw}} html\n<div class="bar" aria-hidden="true">{shares}</div>\n```\n\n{summary}'
 
 
 def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[str]:
     """Yield title and address, the answer in its lines, the figure."""
-    paper, found = room.paper, answer(room)
+    paper, stated = room.paper, answer(room)
     if paper:
         address = f"[{escaped(paper.reference)}]({_address(paper.reference)})" if paper.reference else ""
         yield f"*{escaped(paper.title)}*, {paper.year}. {address}"
-    if found:
-        yield "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(found.lines, 1))
+    if stated:
+        yield "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))
     claims = material.claims_of(room)
     counted = ", ".join(f"{count} {parts.verdict(v)}" for v, count in verdicts_in_order(claims).items())
     links = [parts.link("all on this paper", f"/papers/{room.slug}.md")] if front else []
@@ -90,8 +90,8 @@ def _line(material: Material, line: Line) -> str:
 
 def shown(material: Material, room: Room) -> Run | None:
     """Return the run whose figure stands for a paper."""
-    found = answer(room)
-    wanted = [found.figure] if found else []
+    stated = answer(room)
+    wanted = [stated.figure] if stated else []
     names = [*wanted, *(one.name for one in material.experiments_of(room))]
     return next((material.runs[name][0] for name in names if name in material.runs), None)
 
@@ -165,10 +165,10 @@ def _lines(material: Material, index: Index) -> list[str]:
         )
         for item in index.items
     ]
-    told = index.summary(material.ledger)
+    summary = index.summary(material.ledger)
     return [
         "## Line by line",
-        f"{escaped(told[:1].upper() + told[1:])}.",
+        f"{escaped(summary[:1].upper() + summary[1:])}.",
         parts.table(("place", "what it says", "judged by"), rows, kind="wide"),
     ]
 
@@ -188,10 +188,10 @@ def _notation(material: Material) -> str:
         "those of arguments and functions.",
     ]
     for room in material.rooms:
-        if found := answer(room):
+        if stated := answer(room):
             prose = material.names.prose
             rows = [
-                (prose(s.theirs, formula=True), prose(s.ours, formula=True), prose(s.means)) for s in found.notation
+                (prose(s.theirs, formula=True), prose(s.ours, formula=True), prose(s.means)) for s in stated.notation
             ]
             blocks += [f"## {escaped(room.name)}", parts.table(("in the paper", "here", "what it is"), rows)]
     return "\n\n".join(blocks) + "\n"

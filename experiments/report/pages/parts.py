@@ -78,9 +78,9 @@ def figure(run: Run, name: str = "figure", *, root: str | None = None) -> str:
     """
     page = experiment_page(run.experiment.name).lstrip("/").removesuffix(".md") + ".html"
     options = [f":alt: {_alternative(run)}", *([f":target: {root}{page}"] if root is not None else [])]
-    said = f"{escaped(figures(run.experiment).get(name) or run.title)} "
+    caption = f"{escaped(figures(run.experiment).get(name) or run.title)} "
     path = stored(picture(run.folder / f"{name}.png"))
-    return "\n".join([f"::::{{figure}} /{path}", *options, "", f"{said}[{origin(run)}]{{.origin}}", "::::"])
+    return "\n".join([f"::::{{figure}} /{path}", *options, "", f"{caption}[{origin(run)}]{{.origin}}", "::::"])
 
 
 def _alternative(run: Run) -> str:
@@ -105,14 +105,14 @@ def stored(path: Path) -> str:
 def provenance(saved: Mapping[str, Any]) -> str:
     """Return a run's device, versions, commit and source, as Markdown."""
     versions = saved["versions"] if isinstance(saved["versions"], list) else [saved["versions"]]
-    told = [", ".join(f"{escaped(str(k))} {escaped(str(v))}" for k, v in each.items()) for each in versions]
+    packages = [", ".join(f"{escaped(str(k))} {escaped(str(v))}" for k, v in each.items()) for each in versions]
     commits = saved["commit"] if isinstance(saved["commit"], list) else [saved["commit"]]
     sources = saved["source"] if isinstance(saved["source"], list) else [saved["source"]]
     devices = saved["device"] if isinstance(saved["device"], list) else [saved["device"]]
     return definition(
         {
             "Device": "; ".join(escaped(str(device)) for device in devices),
-            "Versions": "; ".join(told),
+            "Versions": "; ".join(packages),
             "Commit": ", ".join(code(str(commit)[:12]) if commit else "unknown" for commit in commits),
             "Digest of the source": ", ".join(code(str(source)) for source in sources),
         }
@@ -123,10 +123,10 @@ def outcome(v: Verification | None, number: int) -> str:
     """Return the outcome of an entry's check when it was last run, as Markdown."""
     if v is None or not v.outcomes:
         return "[not checked here]{.verdict .unknown}"
-    found = v.outcomes[number]
-    if found.ok:
+    result = v.outcomes[number]
+    if result.ok:
         return "[holds]{.verdict .pass} control rejected"
-    why = found.error or ("does not hold" if not found.holds else "does not reject its control")
+    why = result.error or ("does not hold" if not result.holds else "does not reject its control")
     return f"[{escaped(why)}]{{.verdict .fail}}"
 
 
@@ -151,6 +151,6 @@ def judged(checks: Sequence[Any]) -> str:
 
 
 def group_verdict(checks: Sequence[Any]) -> str:
-    said = words.verdict_of_group(checks)
+    verdict_text = words.verdict_of_group(checks)
     first = checks[0].verdict
-    return verdict(first) + (f" {escaped(said.partition(', ')[2])}" if ", " in said else "")
+    return verdict(first) + (f" {escaped(verdict_text.partition(', ')[2])}" if ", " in verdict_text else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from experiments import catalogue
 from experiments.ledger.variants import variants
 from experiments.report.material import Material, Run
 from experiments.report.pages import parts
@@ -33,13 +34,13 @@ def pages(material: Material) -> parts.Pages:
         for name in variants(claim):
             built.setdefault(name, []).append(claim.id)
     every = [run for runs in material.runs.values() for run in runs]
-    made = {
+    each = {
         f"variants/{in_a_path(name)}.md": parts.ORPHAN
         + "\n\n".join(_sections(material, name, built.get(name, []), runs=every))
         + "\n"
         for name in VARIANTS
     }
-    return {"variants/index.md": _table(material), **made}
+    return {"variants/index.md": _table(material), **each}
 
 
 def percent(change: float) -> str:
@@ -60,13 +61,13 @@ def costs(preset: str, name: str) -> dict[str, int] | None:
 
 
 def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
-    kept = accounting.cache(config, plan)
+    cached = accounting.cache(config, plan)
     return {
         "parameters": total_parameters(config, plan),
-        "cache": kept.total,
-        "key cache": sum(kept.keys),
-        "value cache": sum(kept.values),
-        "FLOPs a token": flops(config, plan, config.context),
+        "cache": cached.total,
+        "key cache": sum(cached.keys),
+        "value cache": sum(cached.values),
+        "FLOPs per token": flops(config, plan, config.context),
         "depth memory": depth_memory(config, plan) // config.d_model,
     }
 
@@ -74,17 +75,17 @@ def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
 def _table(material: Material) -> str:
     rows = []
     vanilla = costs(PRESETS[1], "vanilla") or {}
-    for name, variant in VARIANTS.items():
+    for name, variant in catalogue.variants().items():
         own = costs(PRESETS[1], name)
-        told = [
-            percent(own[key] / vanilla[key] - 1) if own else "n/a" for key in ("parameters", "cache", "FLOPs a token")
+        changes = [
+            percent(own[key] / vanilla[key] - 1) if own else "n/a" for key in ("parameters", "cache", "FLOPs per token")
         ]
         rows.append(
             (
                 material.names.named(name),
                 escaped(variant.source or "all"),
                 escaped(variant.changes),
-                *map(escaped, told),
+                *map(escaped, changes),
             )
         )
     return parts.WIDE + "\n\n".join(
@@ -113,8 +114,8 @@ def _sections(material: Material, name: str, entries: list[str], runs: list[Run]
     yield "## What the toy predicts"
     yield _toy(material, name)
     yield "## What was measured"
-    found = [(run, check) for run in runs for check in run.checks if _is_on(check, name)]
-    yield _measured(material, found) if found else "No shown run compares it by name."
+    compared = [(run, check) for run in runs for check in run.checks if _is_on(check, name)]
+    yield _measured(material, compared) if compared else "No shown run compares it by name."
     if entries:
         yield "## Entries whose checks build it"
         yield "\n".join(f"- {parts.entry(material, entry)}" for entry in entries)
@@ -159,20 +160,20 @@ def _toy(material: Material, name: str) -> str:
     setting = ", ".join(f"{'a' if key == 'rank' else key} = {value}" for key, value in TOY.items())
     try:
         plan, vanilla = (resolve(each, Shape(2, 2)) for each in (name, "vanilla"))
-        found, base = closed_form(plan, **TOY), closed_form(vanilla, **TOY)  # type: ignore[arg-type]
+        optimum, base = closed_form(plan, **TOY), closed_form(vanilla, **TOY)  # type: ignore[arg-type]
     except (BadInput, ValueError) as error:
         return f"Nothing: {escaped(str(error))}."
     where = f"In the assumed-copy toy at {material.names.prose(setting)}, W0 = 0"
-    if found is None or base is None:
+    if optimum is None or base is None:
         return f"{where}, it has no closed form; {code(f'crosslayer predict {name}')} minimises the exact loss."
-    more = found.explained - base.explained
+    more = optimum.explained - base.explained
     against = (
         "as much as vanilla" if abs(more) < 1e-12 else f"{abs(more):.4g} {'more' if more > 0 else 'less'} than vanilla"
     )
-    attained = {True: "attained", False: "not attained", None: "approached"}[found.attained]
+    attained = {True: "attained", False: "not attained", None: "approached"}[optimum.attained]
     return (
-        f"{where}, its lowest loss is {found.loss:.4g} ({escaped(found.method)}; {attained}): it explains "
-        f"{found.explained:.4g} of the signal of {TOY['d'] ** 2}, {against}. "
+        f"{where}, its lowest loss is {optimum.loss:.4g} ({escaped(optimum.method)}; {attained}): it explains "
+        f"{optimum.explained:.4g} of the signal of {TOY['d'] ** 2}, {against}. "
         f"{parts.link('The theorem', material.names.entries.get('toy.value-maps', '/claims/index.md'))}."
     )
 
@@ -181,15 +182,15 @@ def _is_on(check: Judgement, name: str) -> bool:
     return name != "vanilla" and name in check.id.split("/")
 
 
-def _by_group(found: list[tuple[Run, Judgement]]) -> Iterator[tuple[Run, list[Judgement]]]:
+def _by_group(compared: list[tuple[Run, Judgement]]) -> Iterator[tuple[Run, list[Judgement]]]:
     """Yield the points of one group of one run, the tightest first."""
-    for run in dict.fromkeys(run.folder.path for run, _ in found):
-        of_run = [(one, check) for one, check in found if one.folder.path == run]
+    for run in dict.fromkeys(run.folder.path for run, _ in compared):
+        of_run = [(one, check) for one, check in compared if one.folder.path == run]
         for members in by_group([check for _, check in of_run]).values():
             yield of_run[0][0], members
 
 
-def _measured(material: Material, found: list[tuple[Run, Judgement]]) -> str:
+def _measured(material: Material, compared: list[tuple[Run, Judgement]]) -> str:
     rows = [
         (
             f"{material.names.named(run.experiment.name)} {escaped(run.saved['profile'])}",
@@ -199,7 +200,7 @@ def _measured(material: Material, found: list[tuple[Run, Judgement]]) -> str:
             shown(words.measured(members[0])),
             parts.group_verdict(members),
         )
-        for run, members in _by_group(found)
+        for run, members in _by_group(compared)
     ]
     head = ("experiment", "what was asked", "points", "predicted", "measured", "verdict")
     return parts.table(head, rows, "llrrrl", kind="wide numbers")

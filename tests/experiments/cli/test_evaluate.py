@@ -99,8 +99,8 @@ def test_words(work, tmp_path):
     line = ["evaluate", str(work / "vanilla"), str(work / "skipv1"), "--device", "cpu", "--out", str(tmp_path)]
     status, out, _ = outcome(line)
     assert status == 0
-    assert out.count("nats a token, perplexity ") == out.count(" bits a byte") == 2
-    assert out.count("  less vanilla's, sequence by sequence: ") == 1
+    assert out.count("nats per token, perplexity ") == out.count(" bits per byte") == 2
+    assert out.count("  minus vanilla's, sequence by sequence: ") == 1
     (folder,) = (tmp_path / "evaluate").iterdir()
     assert {p.name for p in folder.iterdir()} >= {"figure.png", "figure.svg", "summary.json"}
     before = (folder / "summary.json").stat().st_mtime_ns
@@ -233,7 +233,7 @@ def test_recall_is_trained_and_evaluated_in_nats_a_query(work, tmp_path):
     status, out, errors = outcome(["evaluate", str(folder), "--device", "cpu", "--out", str(tmp_path)])
     assert status == 0, errors
     assert f"held-out loss {loss:.4f}" in out
-    assert "nats a query, perplexity" in out
+    assert "nats per query, perplexity" in out
     assert "tokens of recall of 2 pairs" in out
     apart = f"{folder} was trained on recall and {work / 'regression'} on regression: they share no axes"
     refused(["evaluate", str(folder), str(work / "regression"), "--out", str(tmp_path)], apart)

@@ -7,6 +7,7 @@ import pytest
 from experiments import catalogue
 from experiments.cli import main
 from tests.experiments.cli.answers import outcome
+from theory.plans.papers import papers
 from theory.plans.presets import PRESETS
 from theory.plans.variants import VARIANTS
 
@@ -80,11 +81,17 @@ def test_a_name_stands_for_itself_alone_though_others_contain_it():
 def test_other_kinds_are_listed_too():
     assert listed() == listed("experiments") == catalogue.names()
     assert listed("claims") == list(catalogue.claims())
-    assert listed("variants") == listed("variant") == list(VARIANTS)
+    assert listed("variants") == listed("variant") == list(catalogue.variants())
     assert listed("presets") == list(PRESETS)
     for kind in ("claims", "variants", "presets"):
         _, out, _ = outcome(["list", kind])
         assert [line.split()[0] for line in out.splitlines()] == listed(kind)
+
+
+def test_variants_stand_in_the_order_of_the_papers_whichever_was_imported_first(monkeypatch):
+    monkeypatch.setattr(catalogue, "VARIANTS", dict(reversed(list(VARIANTS.items()))))
+    sources = dict.fromkeys(variant.paper for variant in catalogue.variants().values())
+    assert [*sources] == [None, *papers()]
 
 
 def test_words_must_all_occur():

@@ -325,7 +325,7 @@ def test_weights_that_memory_cannot_hold_are_not_read(work, monkeypatch):
     one = subjects.subject(work / "with", subjects.Choices(text="random"))
     monkeypatch.setattr("theory.machine.memory", lambda: 10_000)
     with pytest.raises(UserError, match="of memory for its weights alone"):
-        one.of.model("cpu")
+        one.model_folder.model("cpu")
 
 
 @pytest.mark.parametrize(
@@ -371,11 +371,3 @@ def test_bad_input_on_published_weights_is_one_line(names, options, message, wor
     assert message in line
     assert "Traceback" not in errors
     assert not (tmp_path / "out").exists()
-
-
-def test_help_has_an_example(capsys):
-    with pytest.raises(SystemExit):
-        main(["probe", "--help"])
-    out = capsys.readouterr().out
-    assert "example: crosslayer probe" in out
-    assert all(name in out for name in FAMILIES)

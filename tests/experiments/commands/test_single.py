@@ -70,7 +70,7 @@ def test_sizes_are_said_at_the_start(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.splitlines()[0] == "llama-2m vanilla: width 16, 1 layer, 2 heads of 8, context 5, vectors of 2"
     of_preset = "(llama-2m has 1,623,856, of which 1,608,864 are embeddings of tokens, not needed here)"
-    assert f" parameters {of_preset}, 20 tokens a step, about " in said.splitlines()[1]
+    assert f" parameters {of_preset}, 20 tokens per step, about " in said.splitlines()[1]
     train("llama-2m", steps=2, out=tmp_path, **TINY)
     assert not capsys.readouterr().err  # it is finished
 
@@ -80,7 +80,7 @@ def test_sizes_of_text_name_the_vocabulary():
     arm = replace(PROMPTS, architecture=architecture, source=TextSource("anywhere", ""))
     model, step = request.sizes("llama-2m", arm, "3 MiB of memory")
     assert "width 16, 4 layers, 2 heads of 8, context 2,048, vocabulary 4,096 (the data's, not the preset's)" in model
-    assert step == "146,064 parameters, 8,192 tokens a step, about 3 MiB of memory"
+    assert step == "146,064 parameters, 8,192 tokens per step, about 3 MiB of memory"
 
 
 # Other sizes than the preset's.
@@ -231,7 +231,7 @@ def test_a_training_under_a_law_is_asked_about_the_same_prompts(tmp_path):
     made = train("llama-2m", steps=2, out=tmp_path, **{**TINY, "data": words})
     found = subject(made.folder)
     assert found.source == PromptSource(2, 2, 0.1, 64, "last", Law(inputs="uniform", pool=4))
-    assert made.record["loss"] == evaluate(found.of.model("cpu"), found.task(), PROMPTS.recipe).loss[0]
+    assert made.record["loss"] == evaluate(found.model_folder.model("cpu"), found.task(), PROMPTS.recipe).loss[0]
 
 
 # Carrying on.

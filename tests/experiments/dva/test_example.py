@@ -1,14 +1,11 @@
 """`dva-example`: what is predicted of tables, what layers are trained on, and verdicts that fall."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.cli import main
 from experiments.dva.example import CPU, EXPERIMENT, LAYERS, decoder, even, fit, pairs
 from experiments.verdicts.checks import worst
 from theory.dva.meanings import width_needed
@@ -42,15 +39,6 @@ def test_outputs_span_no_more_than_is_predicted(layer):
 
 def test_no_training_ends_below_the_bound():
     assert fit("one", (3, 3), 6, seed=3, steps=100) >= 1 / 9 - 1e-9
-
-
-@pytest.mark.long
-def test_smoke_from_end_to_end(tmp_path, capsys):
-    assert main(["run", "dva-example", "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
-    (summary,) = tmp_path.glob("dva-example/*/summary.json")
-    assert {check["verdict"] for check in json.loads(summary.read_bytes())["checks"]} == {"pass"}
-    assert (summary.parent / "figure.svg").is_file()
-    assert "one dynamic head" in capsys.readouterr().out
 
 
 def test_a_meaning_more_or_fewer_is_noticed():

@@ -7,7 +7,6 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from experiments.cli import main
 from experiments.resformer.blocks import linear
 from experiments.resformer.blocks.experiment import EXPERIMENT, Config
 from experiments.resformer.blocks.linear import BLOCK, CROSS, TOYS, WAYS, moved_keys, own_keys
@@ -109,11 +108,6 @@ def test_altered_closed_forms_fail():
         bounds = {k: [factor * x for x in bound] for k, bound in prediction["softmax"]["bounds"].items()}
         groups = failed({**prediction, "softmax": {**prediction["softmax"], "bounds": bounds}})
         assert {"worst moves found"} <= groups <= {"worst moves found", "random rows and moves"}
-
-
-@pytest.mark.slow
-def test_smoke_passes(tmp_path):
-    assert main(["run", NAME, "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
 
 
 def test_other_prompts_at_other_distances():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from icl.models.decoder import Decoder
 from icl.testing import check_identity, plans
+from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture, Tokens, misfits
 from theory.plans.mix import Learned
 from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual, built, learned_parameters
@@ -221,6 +222,7 @@ def compare(plan, group, batch, length, positions="none", score="softmax"):
     made = architecture(plan, group, positions, score)
     assert misfits(made, plan) == []
     model = Decoder(made, plan, seed=1, std=0.4).double()
+    assert sum(p.numel() for p in model.parameters()) == total_parameters(made, plan)
     with torch.no_grad():
         for i, parameter in enumerate(model.parameters()):
             parameter += 0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(i)).double()

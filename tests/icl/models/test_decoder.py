@@ -14,10 +14,10 @@ from icl.models.depth_attention import Phase
 from icl.models.initial import initialise
 from icl.testing import check_identity
 from tests.icl.models.small import ARCHITECTURES, GPT2, LLAMA, OPTIONS, fitting, models, some_input
-from theory.plans.accounting import depth_sources, flops, parameters, total_parameters
+from theory.plans.accounting import depth_sources, flops, parameters
 from theory.plans.architecture import Latent, Patches, Tokens, Vectors
 from theory.plans.names import resolve
-from theory.plans.plan import DepthAttention, Learned, Shape, k, plan, v
+from theory.plans.plan import DepthAttention, Learned, Shape, plan, v
 from theory.plans.presets import PRESETS
 from theory.plans.variants import VARIANTS
 
@@ -321,74 +321,6 @@ def test_dropout_acts_in_training_only():
     model.eval()
     assert torch.equal(model(tokens), model(tokens))
     torch.testing.assert_close(model(tokens), Decoder(GPT2, resolve("skipv1", config.shape))(tokens))
-
-
-# --- a user's own plans: a few lines each, and no file of the package is touched ----------------------------------
-
-
-OWN = {
-    "heads drawn from three layers at once": lambda shape: plan(
-        shape, values=lambda n, h: v((n, 1, 2)[h % 3], h) if n > 2 else v(n, h)
-    ),
-    "every head learns how much of layer 1 it takes": lambda shape: plan(
-        shape, values=lambda n, h: v(n, h) if n == 1 else v(n, h) + Learned(f"first_{n}_{h}", 0.1) * v(1, h)
-    ),
-    "odd heads use the keys of the layer before": lambda shape: plan(
-        shape, keys=lambda n, h: k(n - 1 if n > 1 and h % 2 else n, h)
-    ),
-    "attention over depth, and half of the value heads from layer 1": lambda shape: plan(
-        shape, values=lambda n, h: v(1, h) if h > shape.heads // 2 else v(n, h), depth=DepthAttention()
-    ),
-}
-THREE, LEARNS, ODD, DEEP = OWN
-
-
-def by_hand(own, kind, n, projected, learned):
-    """What should stand for layer n's keys or values, from what layers project, (batch, heads, T, width) each."""
-    heads = range(1, projected[n].shape[1] + 1)
-    source = dict.fromkeys(heads, n)
-    if (own, kind) == (THREE, "value") and n > 2:
-        source = {h: (n, 1, 2)[h % 3] for h in heads}
-    if (own, kind) == (ODD, "key") and n > 1:
-        source = {h: n - 1 if h % 2 else n for h in heads}
-    if (own, kind) == (DEEP, "value"):
-        source = {h: 1 if h > len(heads) // 2 else n for h in heads}
-    out = torch.stack([projected[source[h]][:, h - 1] for h in heads], dim=1)
-    if (own, kind) == (LEARNS, "value") and n > 1:
-        out = out + torch.stack([learned[f"w_first_{n}_{h}"] * projected[1][:, h - 1] for h in heads], dim=1)
-    return out
-
-
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "grouped", "linear", "bias"])
-@pytest.mark.parametrize("own", OWN)
-def test_a_plan_of_one_s_own_does_what_it_says(own, kind):
-    """It equals the network with all projections, when their outputs are exchanged by hand."""
-    config = ARCHITECTURES[kind]
-    plans = [OWN[own](config.shape)] + 2 * [resolve("attnres" if own == DEEP else "vanilla", config.shape)]
-    model, full, ordinary = (Decoder(config, chosen, std=0.3).double() for chosen in plans)
-    if own == DEEP:
-        for m in (model, full, ordinary):
-            torch.manual_seed(1)
-            torch.nn.init.normal_(m.depth.query)
-    seen = {"key": {}, "value": {}}
-    for n, layer in enumerate(full.layers, 1):
-        for name in seen:
-
-            def exchange(_, __, out, n=n, name=name):
-                seen[name][n] = out
-                return by_hand(own, name, n, seen[name], model.learned)
-
-            layer["attention"].projections.get_submodule(name).register_forward_hook(exchange)
-    x = some_input(config, dtype=torch.float64)
-    with torch.no_grad():
-        out, expected = model(x), full(x)
-    check_identity(out, expected, terms=config.d_model * config.n_layers, scale=float(expected.norm()) + 1)
-    assert float((ordinary(x).detach() - out).norm()) > 1e-3 * float(out.norm())
-    assert sum(p.numel() for p in model.parameters()) == total_parameters(config, model.plan)
-
-
-def test_attnres_over_skipv1_is_the_combination():
-    assert OWN[DEEP](Shape(4, 4)) == resolve("attnres+skipv1", Shape(4, 4))
 
 
 # --- what does not fit ---------------------------------------------------------------------------------------------

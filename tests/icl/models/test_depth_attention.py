@@ -277,10 +277,6 @@ MANY = [(rule, 17, dtype) for rule in (FULL, DepthAttention(block=7)) for dtype 
 BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
 
 
-def together(weights, *sources):
-    return torch.stack(weighted_sum.weighted_together(weights, sources, sources[0].dtype))
-
-
 def far(ours, theirs, exact, roundings, dtype):
     """How many of outputs and gradients are further from float64 than twice what theirs are, and than so many roundings
     of the dtype that sums are taken in."""
@@ -339,35 +335,3 @@ def test_compiled_with_many_sources(rule, layers, dtype, backend):
 def test_something_else_is_told_apart_in_every_dtype(spoil, dtype):
     """Also where it is coarse; uncompiled, which changes nothing of what is allowed."""
     assert wrong(BLOCK, 2, dtype, None, spoil) == 4
-
-
-def wrong_sums(dtype, backend, count=35, last=1.0):
-    """Of two sums of sources of an odd width, the last one's weight times `last`: `far` from sums one by one."""
-    numbers = torch.Generator().manual_seed(0)
-    sources = [torch.randn(2, TOKENS, 3 * WIDTH, generator=numbers).to(dtype) for _ in range(count)]
-    weights = torch.randn(2, len(sources), 2, TOKENS, 3, generator=numbers).softmax(1).to(weighted_sum.exact(dtype))
-
-    def naive(weights, *sources):
-        return torch.stack([weighted_sum.weighted_sum(w, sources) for w in weights])
-
-    given = [weights.clone().requires_grad_(), *(v.clone().requires_grad_() for v in sources)]
-    theirs = with_all_gradients(naive, given, [])
-    exact = with_all_gradients(naive, [x.detach().double().requires_grad_() for x in given], [])
-    with torch.no_grad():
-        given[0][:, -1] *= last
-    return far(with_all_gradients(together, given, [], backend), theirs, exact, 2 * len(sources), dtype)
-
-
-SLOW = [pytest.param(35, dtype, marks=pytest.mark.slow) for dtype in (F64, F32, BF16)]  # ten seconds to trace
-
-
-@pytest.mark.parametrize(("count", "dtype"), [(9, BF16), *SLOW])
-@pytest.mark.parametrize("backend", BACKENDS)
-@compiled
-def test_compiled_sums_of_many_sources(count, dtype, backend):
-    assert wrong_sums(dtype, backend, count) == 0
-
-
-@pytest.mark.parametrize("dtype", [F64, F32, BF16])
-def test_a_source_left_out_is_told_apart(dtype):
-    assert wrong_sums(dtype, None, last=0.0) > 0

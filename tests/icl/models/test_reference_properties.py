@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call
 
-from icl.models.decoder import Decoder
-from icl.prompts import Generator
 from icl.testing import check_identity
 from tests.icl.models.reference_cases import (
     Case,
@@ -198,49 +196,12 @@ def test_skip_heads_alone_are_taught_by_all_layers(case):
 
 # --- one variant is another -----------------------------------------------------------------------------------------
 
-DEPTHS = [
-    ("attnres", {}),
-    *(("attnres-block", {"size": size}) for size in range(1, 6)),
-    ("attnres-sigmoid", {}),
-    ("attnres-no-key-norm", {}),
-    ("attnres-static", {}),
-    ("attnres-heads", {"heads": 2}),
-]
-
 
 def check_is_vanilla(case, model, own):
     """A model of these weights of its own, and of vanilla's else, is the vanilla model."""
     vanilla = model_of(case, "vanilla")
     leaves, inputs = leaves_of(vanilla), inputs_of(case)
     check_same(lambda w, x: call(model, w | own, x), partial(call, vanilla), leaves, inputs, case)
-
-
-def check_is_residual(case, name, options, query=0.0):
-    """A depth variant whose queries are `query` times a random vector is the residual network of the same weights."""
-    model = Decoder(case.made, VARIANTS[name].make(case.made.shape, **options)).double()
-    numbers = Generator(case.seed, 5)
-    depth = {key: p.detach() for key, p in model.named_parameters() if key.startswith("depth.")}
-    for key, weight in depth.items():
-        free = 0.3 if key.endswith("gain") else query
-        depth[key] = (weight if key.endswith("gain") else 0) + free * numbers.normal(tuple(weight.shape), torch.float64)
-    check_is_vanilla(case, model, depth)
-
-
-@pytest.mark.parametrize(("name", "options"), DEPTHS)
-def test_zero_depth_queries_make_the_residual_network(name, options):
-    """The weights are then equal, and every read is followed by a norm, which removes their common factor."""
-    drawn(name, examples=4, norm_eps=0.0, d_model=4)(lambda case: check_is_residual(case, name, options))()
-
-
-@pytest.mark.parametrize(("name", "options"), DEPTHS)
-@pytest.mark.parametrize(("eps", "query"), [(0.1, 0.0), (0.0, 0.3)])
-def test_neither_with_an_eps_nor_with_queries(name, options, eps, query):
-    @drawn(name, examples=2, norm_eps=eps, d_model=4, norm="rms")
-    def held(case):
-        with pytest.raises(AssertionError, match="differ by"):
-            check_is_residual(case, name, options, query)
-
-    held()
 
 
 def check_is_vanilla_without(case, silent):

@@ -11,7 +11,7 @@ from tests.icl.models.reference_depths import no_residual
 from tests.icl.models.reference_latents import LATENTS
 from tests.icl.models.reference_streams import hyper_dynamic, hyper_static, mhc
 from tests.icl.models.reference_variants import REFERENCES, initial, revised, skips
-from tests.icl.models.references import Reference, residual
+from tests.icl.models.references import Reference
 from tests.theory.field.references import routed
 from theory.plans.combine import combine
 from theory.plans.plan import Chain, plan
@@ -249,31 +249,6 @@ def test_a_wrong_formula_is_rejected(name):
             agree(case, VARIANTS[name].make(case.made.shape, **options), WRONG[name])
 
     held()
-
-
-# --- the product ----------------------------------------------------------------------------------------------------
-
-DEPTH_OPTIONS = [("denseformer", {}), ("attnres", {}), *(("attnres-block", {"size": size}) for size in (2, 3))]
-HEADS = [name for name in VARIANTS if REFERENCES[name]().depth is residual and not name.startswith("dva")]
-KINDS = {"heads": {}, "latent": {"latent": True}, "linear": {"score": "linear"}, "patches": {"stems": ("patches",)}}
-PRODUCT = [
-    (name, depth, options, kind)
-    for name in HEADS
-    for depth, options in DEPTH_OPTIONS
-    for kind in KINDS
-    if (kind != "latent" or name.replace("-", "_") in LATENTS)
-    if kind == "heads" or "stems" not in NEEDS.get(name, {})
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "depth", "options", "kind"), PRODUCT, ids=label)
-def test_product(name, depth, options, kind):
-    def both(shape):
-        return combine(VARIANTS[name].make(shape), VARIANTS[depth].make(shape, **options))
-
-    reference = replace(REFERENCES[name](), depth=REFERENCES[depth](**options).depth)
-    hold(both, reference, **{"least_layers": 2, **NEEDS.get(name, {}), **KINDS[kind]})
 
 
 @pytest.mark.slow  # minutes: sixty sizes of every variant and option, where the tests above draw four

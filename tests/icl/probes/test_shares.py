@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.probes.shares import coefficients, recorded, shares
-from icl.testing import DEPTHS, check_identity, plans
+from icl.testing import check_identity, plans
 from tests.icl.probes.models import config_of, model_of, tokens
-from theory.attnres.coefficients import average_matrix, start_matrix
 from theory.attnres.dilution import norm_shares, projection_shares
 from theory.errors import BadInput
-from theory.plans.plan import DepthAttention, DepthAverage, plan
 
 SIZES = {"d_model": 10, "head_dim": 4}  # 2 and 5 divide the width
 STREAMS = ["hyper-connections", "mhc", "residual-lambdas", "unet-skips", "mudd"]
@@ -61,39 +59,6 @@ def test_coefficients_for_every_coordinate_are_refused():
     model = model_of(config_of(3, **SIZES), "deepcrossattention")
     with pytest.raises(BadInput, match="no one number"):
         shares(model, tokens(2, 4))
-
-
-@pytest.mark.parametrize("depth", [d for d in DEPTHS if isinstance(d, DepthAttention | DepthAverage)], ids=str)
-def test_coefficients_of_the_start_do_not(depth):
-    """The control."""
-    config = config_of(3, **SIZES)
-    start, model = (model_of(config, plan(config.shape, depth=depth), scale=s) for s in (0.0, 1.0))
-    reads, _, rows, outputs = made(model, tokens())
-    with torch.no_grad():
-        before = coefficients(start, outputs)
-    wrong = total(before[-1], outputs)
-    assert float((wrong - reads[-1]).norm()) > 0.01 * float(reads[-1].norm())
-    assert rows[-1].shape[-1] == getattr(depth, "heads", 1)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_at_the_start_they_are_theory_s(name):
-    config = config_of(3)
-    model = model_of(config, name, scale=0.0)
-    with torch.no_grad():
-        rows = coefficients(model, recorded(model, tokens())[1])
-    for row, exact in zip(rows, start_matrix(config, model.plan), strict=True):
-        assert np.allclose(row.amin((1, 2, 3)), [float(a) for a in exact], rtol=1e-12, atol=0)
-        assert torch.equal(row.amin((1, 2, 3)), row.amax((1, 2, 3)))
-
-
-def test_denseformer_s_are_the_matrix_of_its_averages():
-    model = model_of(config_of(3), "denseformer")
-    averages = [weights.tolist() for weights in model.depth.weights]
-    with torch.no_grad():
-        rows = coefficients(model, recorded(model, tokens())[1])
-    for row, exact in zip(rows, average_matrix(averages, 2), strict=True):
-        assert np.allclose(row.flatten(), exact, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", RULES)

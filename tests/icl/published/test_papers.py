@@ -13,11 +13,10 @@ from safetensors.torch import save_file
 from icl.models.decoder import Decoder
 from icl.published.kinds import OF_LLAMA_S_NAMES, PAPERS
 from icl.published.layouts import Held, joined, taken
-from icl.published.papers import in_paper_s, save
+from icl.published.papers import save
 from icl.published.reading import load
 from icl.testing import check_identity
-from tests.icl.published import llama, test_reading
-from tests.icl.published.llama import OWN_FIRST, moved
+from tests.icl.published.llama import moved
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Stretched, Tokens, Vectors
 from theory.plans.names import resolve
@@ -129,19 +128,6 @@ def test_their_weights_answer_here_as_there(kind, bias, tmp_path):
     check_identity(model(TOKENS)[0], logits(kind, weights, TOKENS[0]), terms=1000)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_pairs_that_are_not_neighbours_are_other_models(kind, tmp_path):
-    """The control: with the rows of the queries as another convention would have them."""
-    weights = tensors(kind)
-    model = load(write(tmp_path / "x", kind, weights), dtype=torch.float64)
-    part = "attn.q_proj.weight" if kind == "skipv1-gpt2" else "attn.c_attn.weight"
-    name = block(kind, 0) + part
-    other = weights[name].clone()
-    other[:D] = other[:D].unflatten(0, (-1, WIDTH // 2, 2)).transpose(1, 2).flatten(0, 2)
-    with pytest.raises(AssertionError):
-        check_identity(model(TOKENS)[0], logits(kind, weights | {name: other}, TOKENS[0]), terms=1000)
-
-
 def test_what_is_taken_apart_is_joined_again():
     held, whole = Held(("a.query.weight", "a.key.weight", "b.value.weight"), neighbours=4), torch.randn(20, 3)
     sizes = dict(zip(held.parameters, (8, 8, 4), strict=True))
@@ -222,22 +208,6 @@ def test_there_and_back_it_is_the_same_to_the_bit(name, sizes, tmp_path):
     with torch.no_grad():
         assert torch.equal(again(TOKENS), ours(TOKENS))
     assert len(list((tmp_path / "x").glob("*.safetensors"))) > 1
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", PAPERS)
-def test_plain_tensor_code_answers_as_we_do(name):
-    """And as the vanilla model of the same tensors does not, where it has all of them: the control."""
-    ours = decoder(name, SIZES[name][0], torch.float64)
-    config, tensors = in_paper_s(ours, name, torch.float64)
-    if name not in OF_LLAMA_S_NAMES:
-        return check_identity(ours(TOKENS)[0], logits(name, tensors, TOKENS[0]), terms=1000)
-    mixes = OWN_FIRST if name == "skipv1" else test_reading.MIXED[name][1]
-    check_identity(ours(TOKENS), llama.logits(config, tensors, TOKENS, **mixes), terms=1000)
-    if name in ("resformer", "neutreno"):
-        with pytest.raises(AssertionError):
-            check_identity(ours(TOKENS), llama.logits(config, tensors, TOKENS), terms=1000)
-    return None
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ import icl
 from icl.models.context import of_context
 from icl.published.reading import architecture, is_published, load
 from icl.testing import check_identity
-from tests.icl.published.llama import CONFIG, OWN_FIRST, logits, state_dict, write
+from tests.icl.published.llama import CONFIG, logits, state_dict, write
 from theory.errors import BadInput
-from theory.plans.names import resolve
-from theory.plans.plan import Shape
 
 
 def tokens(config, length, batch=2):
@@ -60,53 +58,11 @@ def test_logits_are_those_of_llama_in_plain_tensor_code(config, length, shards, 
         agree(model(inputs), logits(config, weights, inputs), config)
 
 
-@pytest.mark.parametrize("wrong", [{"rope_theta": 60.0}, {"rms_norm_eps": 1e-2}, {"num_key_value_heads": 1}])
-def test_another_config_gives_other_logits(wrong, tmp_path):
-    """The control: what config.json says is used.  One key/value head is read as if it were the first of two."""
-    weights, inputs = state_dict(CONFIG), tokens(CONFIG, 8)
-    other = dict(weights)
-    if "num_key_value_heads" in wrong:
-        other |= {name: tensor[:4] for name, tensor in weights.items() if "k_proj" in name or "v_proj" in name}
-    model = load(write(tmp_path, CONFIG | wrong, other), dtype=torch.float64)
-    with pytest.raises(AssertionError):
-        agree(model(inputs), logits(CONFIG, weights, inputs), CONFIG)
-    agree(model(inputs), logits(CONFIG | wrong, other, inputs), CONFIG)
-
-
 MIXED = {
     "resformer": ((), {"mixed": lambda own, first: own if own is first else (own + first) / 2}),
     "svformer": ((1, 2), {"mixed": lambda own, first: first}),
     "neutreno": ((), {"beside": lambda own, first: 0.4 * (first - own)}),
 }
-
-
-@pytest.mark.parametrize("variant", MIXED)
-def test_variants_whose_weights_are_named_as_llama_s(variant, tmp_path):
-    """ResFormer's and NeuTRENO's public code has all of LLaMA's tensors; SVFormer's no values after layer 1."""
-    valueless, mixes = MIXED[variant]
-    weights, inputs = state_dict(CONFIG, valueless=valueless), tokens(CONFIG, 8)
-    folder = write(tmp_path, CONFIG, weights)
-    for name in (variant, resolve(variant, Shape(3, 2))):
-        model = load(folder, variant=name, dtype=torch.float64)
-        agree(model(inputs), logits(CONFIG, weights, inputs, **mixes), CONFIG)
-    if valueless:
-        with pytest.raises(BadInput, match=r"holds no tensor model\.layers\.1\.self_attn\.v_proj\.weight"):
-            load(folder)
-    else:
-        with pytest.raises(AssertionError):
-            agree(load(folder, dtype=torch.float64)(inputs), logits(CONFIG, weights, inputs, **mixes), CONFIG)
-
-
-def test_skipv1former_keeps_the_values_of_a_layer_s_own_heads_which_stand_first(tmp_path):
-    """Of two key/value heads: the first is a layer's own, the second layer 1's."""
-    weights, inputs = state_dict(CONFIG), tokens(CONFIG, 8)
-    weights |= {name: x[:4] for name, x in weights.items() if "v_proj" in name and "layers.0" not in name}
-    model = load(write(tmp_path, CONFIG, weights), variant="skipv1", dtype=torch.float64)
-    swapped = {"mixed": lambda own, first: own if own is first else torch.cat([first[:, 1:], own], dim=1)}
-    agree(model(inputs), logits(CONFIG, weights, inputs, **OWN_FIRST), CONFIG)
-    other = logits(CONFIG, weights, inputs, **OWN_FIRST | swapped)
-    with pytest.raises(AssertionError):
-        agree(model(inputs), other, CONFIG)
 
 
 def test_mistral_is_llama_with_a_window(tmp_path):

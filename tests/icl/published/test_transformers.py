@@ -106,20 +106,6 @@ def difference(one, other):
     return float((one - other).abs().max() / other.abs().max())
 
 
-@pytest.mark.parametrize("name", THEIRS)
-def test_their_models_answer_here_as_there(name, tmp_path):
-    theirs = model_of(*THEIRS[name])
-    theirs.save_pretrained(tmp_path, max_shard_size="2KB")
-    with torch.no_grad():
-        expected = theirs(tokens()).logits
-    assert difference(load(tmp_path)(tokens()), expected) < 2e-5
-    content = json.loads((tmp_path / "config.json").read_text())
-    for field, wrong in (("rms_norm_eps", 0.5), ("layer_norm_epsilon", 0.5)):
-        if field in content:
-            (tmp_path / "config.json").write_text(json.dumps(content | {field: wrong}))
-            assert difference(load(tmp_path)(tokens()), expected) > 1e-3
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_our_models_answer_there_as_here(name, tmp_path):
     ours, folder = decoder(OURS[name]), tmp_path / "theirs"

@@ -12,14 +12,13 @@ from icl.probes.copying import copying
 from icl.prompts import TRAIN_STREAM, Generator, Prompts, RegressionTask
 from icl.testing import check_identity
 from icl.toys.end_to_end import Copying, EndToEndSpec, EndToEndToys, Random, copying_layer
-from icl.toys.literal import Toy, assumed_copy
+from icl.toys.literal import assumed_copy
 from icl.toys.stack import EVAL_BATCH, explained_signal
 from icl.toys.training import toy_recipe, train
 from tests.icl.toys.small import randomised
 from theory.errors import BadInput, InvalidSize
-from theory.plans.heads import MHA, SKIPV1, TOYS, Head
-from theory.skipv1.gap_weights import mha_weights, skipv1_weights
-from theory.toy import least_width, positions
+from theory.plans.heads import MHA, SKIPV1, Head
+from theory.toy import least_width
 
 MIXED = (Head(0.5, 0.5), Head(-2.0, 1.0))
 CHAINED = 12  # matrix products in a row, at most, in a prediction and its gradient
@@ -149,26 +148,6 @@ def test_assumption_1_holds_to_the_letter(task, beta, data):
     check_identity(torch.cat([context, last[..., None]], dim=-1)[0, :, 0], expected)
 
 
-@pytest.mark.parametrize("toy", list(TOYS))
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_the_theorem_s_weights_predict_what_the_assumed_copy_toy_predicts(toy, d):
-    """At every rank, prompt by prompt; one token further back they do not, but for d = 1, where S_yx is symmetric."""
-    task = RegressionTask(d, 5, 0.3)
-    tokens = task.sample(4, Generator(2), torch.float64).tokens()
-    for rank in range(1, d + (toy == "skipv1")):
-        best = skipv1_weights(d, 5, 0.3, rank) if toy == "skipv1" else mha_weights(d, 5, 0.3, rank, 4.0)
-        a, b, w, k = (torch.as_tensor(x) for x in best.arrays())
-        layer = copying_layer(task, d, rank, 0.0 if toy == "skipv1" else 4.0)
-        second = {"key_query": torch.nn.functional.pad(k, (0, d - rank)), "readout": 5 * w}
-        toys = EndToEndToys([EndToEndSpec(task, TOYS[toy], d, 0, scores="positions")], dtype=torch.float64)
-        toys.load(0, {**layer, **second})
-        expected = Toy(a, b, w, k, TOYS[toy])(tokens).detach()
-        check_identity(toys(tokens[None])[0, 0], expected, terms=50, scale=16 * float(1 + tokens.norm() ** 3))
-        shifted = torch.cat([layer["bias"][:, :-1].roll(1, dims=1), layer["bias"][:, -1:]], dim=1)
-        toys.load(0, {"bias": shifted})
-        assert (d == 1) == torch.allclose(toys(tokens[None])[0, 0], expected, rtol=1e-2)
-
-
 def test_the_mask_as_printed_hides_the_query_from_its_own_token():
     """Without a context there is nothing: A x_{n+1} cannot be in the last token.  With the other mask it can."""
     task = RegressionTask(2, 3, 0.0)
@@ -219,22 +198,6 @@ def test_initial_weights_are_paired():
     assert torch.equal(mha["bias"][:, :-1], printed["bias"][:, :-1])
     assert not printed["bias"][:, -1].any()
     assert not mha["bias"][:, -1, :-1].any()
-
-
-@pytest.mark.parametrize("d", [2, 4])
-def test_rotating_weights_explain_what_theory_says(d):
-    """Sampled, within five standard errors, and more than Assumption 1 allows at width d by as many."""
-    n, sigma = 6, 0.3
-    task = RegressionTask(d, n, sigma)
-    toys = EndToEndToys([EndToEndSpec(task, MHA, d, 0, scores="positions")], dtype=torch.float64)
-    weights = positions.rotating_weights(d, n, sigma)
-    plain = {name: torch.as_tensor(x) for name, x in vars(weights).items()}
-    toys.load(0, {**plain, "readout": n * plain["readout"]})
-    values = torch.stack([explained_signal(toys, EVAL_BATCH, start=i)[0, 0] for i in range(800)])
-    mean, error = float(values.mean()), float(values.std()) / 800**0.5
-    rho = n / (n + d + 1 + sigma**2)
-    assert abs(mean - float(positions.explained_by_rotating(d, n, sigma))) <= 5 * error
-    assert mean - rho * (d**2 // 4) > 5 * error
 
 
 def test_hiding_weights_explain_what_theory_says():

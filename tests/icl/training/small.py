@@ -1,9 +1,11 @@
 """A reader of text and one of prompts that train in no time, what they read, and what is compared of them."""
 
 import math
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 
 from icl.data.preparing import prepare
@@ -22,6 +24,9 @@ READER = Architecture(
 REGRESSOR = Architecture(d_model=8, n_layers=1, n_heads=2, d_ff=16, context=7, stem=Vectors(2))
 RECIPE = Recipe(steps=12, batch=4, learning_rate=0.01, weight_decay=0.1, accumulate=2, log_every=3, evaluate_every=6)
 ALWAYS, AT_THE_END = 0.0, math.inf
+COMPILED = pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")), reason="torch compiles with a C++ compiler, and there is none"
+)
 
 
 def model_of(config, variant="vanilla", seed=0):

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +17,7 @@ from icl.recipe import Recipe
 from icl.training.devices import peak_flops
 from icl.training.loop import ROUTINE, _dropout_stream, train
 from icl.training.objectives import PromptTask, TextTask
-from tests.icl.training.small import READER, RECIPE, REGRESSOR, model_of, numbers, prompts, rain, reader, text
+from tests.icl.training.small import COMPILED, READER, RECIPE, REGRESSOR, model_of, numbers, prompts, rain, reader, text
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import resolve
 
@@ -128,10 +127,9 @@ def test_every_model_of_a_process_is_compiled(monkeypatch):
 
 
 @pytest.mark.slow
+@COMPILED
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of its inductor
 def test_a_compiled_model_trains_the_same():
-    if not (shutil.which("g++") or shutil.which("clang++")):  # then torch cannot compile
-        return
     found = []
     for compiled in (False, True):
         model = model_of(REGRESSOR, "attnres")

@@ -161,22 +161,6 @@ def test_a_depth_rule_has_a_weight_decay_of_its_own(variant):
         torch.testing.assert_close(p.data, torch.full_like(p, 0.9 if name.startswith("depth.") else 1.0))
 
 
-@pytest.mark.parametrize("variant", ["attnres", "attnres-block"])
-def test_queries_that_are_held_at_zero_train_as_a_residual_stream(variant):
-    """Where eps does nothing: one function of all other parameters, so one training."""
-    config = replace(READER, norm_eps=1e-30)
-    models = {name: model_of(config, name).double() for name in ("vanilla", variant)}
-    recipe = replace(RECIPE, depth_rate=0.0)
-    seen = {name: [each.loss for each in train(model, text(), recipe, 0)] for name, model in models.items()}
-    np.testing.assert_allclose(seen[variant], seen["vanilla"], rtol=1e-6)
-    held = dict(models[variant].named_parameters())
-    assert not held["depth.query"].any()
-    for name, p in models["vanilla"].named_parameters():
-        torch.testing.assert_close(p, held[name], rtol=1e-4, atol=1e-6)
-    free = model_of(config, variant).double()
-    assert not np.allclose([each.loss for each in train(free, text(), RECIPE, 0)], seen["vanilla"], rtol=1e-6)
-
-
 def test_the_held_out_loss_is_a_mean_with_its_error():
     model, task = model_of(replace(REGRESSOR, dropout=0.5)), prompts()
     found = evaluate(model, task, RECIPE)

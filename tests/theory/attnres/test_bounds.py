@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.theory.attnres.sizes import config_of, plan_of
 from tests.theory.attnres.written_out import largest, sigma, softmax, unit
 from theory.attnres import bounds as attnres
-from theory.errors import BadInput, InvalidSize
 from theory.plans.depth import Chain, DepthAttention, DepthAverage, Residual
 
 SLACK = 1 + 1e-12
@@ -93,35 +92,3 @@ def test_averages_and_a_window_over_everything_start_as_others_do():
 
     assert scale(Residual()) == scale(DepthAverage()) == [1.0] * 7
     assert scale(DepthAttention(window=6)) == scale(DepthAttention())
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: attnres.read_bounds(config_of(2), plan_of(2, Residual()), 1.0, [1.0] * 3),
-        lambda: attnres.read_bounds(config_of(2), plan_of(2, Residual()), 1.0, [1.0, -1.0, 1.0, 1.0]),
-        lambda: attnres.read_bounds(config_of(2), plan_of(2, Residual()), math.inf, [1.0] * 4),
-        lambda: attnres.read_bounds(config_of(2), plan_of(2, DepthAverage()), 1.0, [1.0] * 4),
-        lambda: attnres.read_bounds(config_of(2), plan_of(3, Residual()), 1.0, [1.0] * 4),
-        lambda: attnres.start_scale(config_of(2), plan_of(2, Chain())),
-        lambda: attnres.start_scale(config_of(2), plan_of(2, DepthAttention(window=2))),
-        lambda: attnres.start_scale(config_of(2, norm="none"), plan_of(2, DepthAttention())),
-        lambda: attnres.start_scale(config_of(2, normed="head"), plan_of(2, DepthAttention())),
-        lambda: attnres.start_scale(config_of(2, normed="sublayers"), plan_of(2, DepthAttention())),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(BadInput):
-        call()
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: attnres.weight_floor(0, 1.0, 4),
-        lambda: attnres.weight_floor(2, -1.0, 4),
-    ],
-)
-def test_bad_sizes(call):
-    with pytest.raises(InvalidSize):
-        call()

@@ -3,12 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from theory.attnres import deep
-from theory.errors import BadInput
 from theory.toy import stack
 from theory.toy.deep import residual_polynomial as by_sources
 
@@ -91,21 +89,3 @@ def test_a_positive_readout_cannot_do_without_values_below_one():
     assert deep.of_polynomial([1, 0, 1], 2).readout < 0
     assert deep.of_polynomial([1, 0, -1], 2).readout > 0
     assert deep.of_polynomial([1, 0, 0, 1], 3).readout > 0
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: deep.of_polynomial([2], 1),
-        lambda: deep.of_polynomial([], 1),
-        lambda: deep.of_polynomial([1, 1, 1], 1),
-        lambda: deep.of_polynomial([1], 0),
-        lambda: deep.by_horner([1, 0, 1], 2),
-        lambda: deep.residual_polynomial([[1], [1]], [1], 1),
-        lambda: deep.residual_polynomial([[1]], [], 1),
-        lambda: deep.last_read(np.ones((2, 2)), [[1]], [1]),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(BadInput):
-        call()

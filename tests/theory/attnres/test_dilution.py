@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from theory.attnres import dilution
 from theory.attnres.bounds import weight_floor
-from theory.errors import BadInput, InvalidSize
+from theory.errors import BadInput
 
 EXACT = 1e-12
 seeds = st.integers(0, 2**16)
@@ -86,25 +86,3 @@ def test_query_for_weight(k, weight, d):
     """The ceiling at that length is the weight, unless the equal share is already more."""
     needed = dilution.query_for_weight(k, weight, d)
     assert dilution.share_range([1] * k, 0, needed, d)[1] == pytest.approx(max(weight, 1 / k), rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: dilution.share_range([1, 0], 0, 1.0, 4),
-        lambda: dilution.share_range([1, 1], 2, 1.0, 4),
-        lambda: dilution.share_range([1, 1], 0, -1.0, 4),
-        lambda: dilution.query_for_weight(2, 1.0, 4),
-        lambda: dilution.query_for_share(0.0, 1, 2, 4),
-        lambda: dilution.query_for_share(0.5, 3, 2, 4),
-        lambda: dilution.postnorm_share(1, -1),
-    ],
-)
-def test_bad_sizes(call):
-    with pytest.raises(InvalidSize):
-        call()
-
-
-def test_coefficients_and_outputs_have_to_fit():
-    with pytest.raises(BadInput):
-        dilution.projection_shares([1.0], np.eye(2))

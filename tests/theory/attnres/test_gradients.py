@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from icl.models.decoder import Decoder
 from icl.probes.gradients import gradients
 from theory.attnres import gradients as theory
-from theory.errors import BadInput
 from theory.plans.names import resolve
 from theory.plans.presets import llama
 
@@ -80,12 +79,3 @@ def test_query_gradient(seed, size, eps):
 
 def test_exponents():
     assert theory.read_exponents(0.5, 0.5) == (-1, 0)
-
-
-def test_bad_input():
-    with pytest.raises(BadInput):
-        theory.output_gradients([[1.0], [1.0]], [np.zeros(2)] * 2)
-    with pytest.raises(BadInput):
-        theory.query_gradient(np.zeros(2), np.zeros(3), np.zeros((2, 1, 2)), np.zeros((1, 2)))
-    with pytest.raises(BadInput):
-        theory.read_factor(SIZES, resolve("attnres-window:window=1", SIZES.shape))

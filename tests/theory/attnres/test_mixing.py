@@ -3,16 +3,14 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.theory.attnres.sizes import config_of, plan_of
 from theory.attnres import mixing
-from theory.errors import BadInput
 from theory.plans.accounting import depth_reads
-from theory.plans.depth import DepthAttention, DepthAverage, Residual
+from theory.plans.depth import DepthAttention, Residual
 
 numbers = st.fractions(-3, 3, max_denominator=4)
 
@@ -93,20 +91,3 @@ def test_averages_of_streams_make_every_mixing_matrix(n, data):
     assert matrix == (sympy.eye(n) - a * shift).inv() * a
     assert a == matrix * (sympy.eye(n) + shift * matrix).inv()
     assert matrix[0, 0] == a[0, 0]
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: mixing.state_sizes([]),
-        lambda: mixing.state_sizes([[1, 1]]),
-        lambda: mixing.state_sizes([[1, 1], [1, 1]]),
-        lambda: mixing.mixing_matrix([[range(1)]], [[1, 2]]),
-        lambda: mixing.of_averages([[1], [1]]),
-        lambda: rank_of(2, DepthAverage()),
-        lambda: mixing.greatest_rank(config_of(2), plan_of(3, Residual())),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(BadInput):
-        call()

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from theory.attnres import pseudo_code as code
 from theory.attnres.two_phase import attend
-from theory.errors import BadInput
 from theory.plans.accounting import depth_reads
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
@@ -79,17 +78,3 @@ def test_shares_of_a_source_counted_twice_and_of_one_of_zeros(count, d, seed):
     assert np.allclose(attend(query, np.concatenate([sources[:1], sources])).mean, expected, atol=1e-9)
     empty = attend(query, np.concatenate([sources, np.zeros((1, d))]), 1e-12).mean
     assert np.allclose(empty, (1 - code.zero_share(logits)) * attend(query, sources, 1e-12).mean, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: code.pseudo_code(0, 2),
-        lambda: code.pseudo_code(1, 0),
-        lambda: code.start_weights([]),
-        lambda: code.doubled_share(2),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(BadInput):
-        call()

@@ -11,7 +11,6 @@ from tests.theory.attnres.written_out import feed_forward, largest, unit
 from theory.attnres import quartic
 from theory.attnres.quartic import gated_bound, one_number_maximum
 from theory.attnres.sublayers import feed_forward_bound
-from theory.errors import InvalidSize
 
 SLACK = 1 + 1e-9
 seeds = st.integers(0, 2**16)
@@ -81,10 +80,3 @@ def test_nothing_is_bounded_by_nothing():
     one = np.ones((3, 4))
     assert gated_bound(0 * one, one, one.T, np.ones(4)) == 0
     assert one_number_maximum(np.zeros(4), np.ones(4), np.ones(4)) == 0
-
-
-def test_bad_sizes():
-    with pytest.raises(InvalidSize):
-        gated_bound(np.ones((3, 4)), np.ones((2, 4)), np.ones((4, 3)), np.ones(4))
-    with pytest.raises(InvalidSize):
-        one_number_maximum(np.ones(3), np.ones(4), np.ones(4))

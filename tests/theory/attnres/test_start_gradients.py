@@ -1,6 +1,5 @@
 """Gradients by depth at initial weights: slopes by another quadrature, and what is conserved along the stream."""
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from math import sqrt
@@ -12,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, ndtr
 
 from theory.attnres.initial import initial_reads
-from theory.attnres.start_gradients import even_beyond, sent_back, slope, start_gradients
-from theory.errors import BadInput, InvalidSize
+from theory.attnres.start_gradients import sent_back, slope, start_gradients
 from theory.plans.names import resolve
 from theory.plans.presets import llama
 
@@ -73,17 +71,3 @@ def test_depth_attention_has_prenorm_s_times_the_number_of_sources(layers, size)
     )
     counts = [1 + -(-i // size) for i in range(2 * layers + 1)]
     assert block == pytest.approx([b * k**2 for b, k in zip(prenorm, counts, strict=True)])
-
-
-def test_bad_input():
-    with pytest.raises(InvalidSize, match="q must be positive"):
-        slope(0.0, "gelu")
-    with pytest.raises(InvalidSize, match="chi must be positive"):
-        even_beyond(0.0)
-    with pytest.raises(BadInput, match="2 sublayers need as many slopes, got 1"):
-        sent_back([1, 1, 1], [1])
-    config = llama(d_model=8, n_heads=2, n_layers=2, d_ff=5, vocab=2, context=2)
-    with pytest.raises(BadInput, match="with norms"):
-        start_gradients(replace(config, norm="none"), resolve("vanilla", config.shape))
-    with pytest.raises(BadInput, match="window"):
-        start_gradients(config, resolve("attnres-window:window=1", config.shape))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from experiments.attnres.networks import descending, reads
 from theory.attnres import toy
 from theory.attnres.coefficients import average_matrix, start_matrix
-from theory.errors import BadInput
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.plans.presets import toy as sizes_of
@@ -87,10 +86,3 @@ def test_a_fixed_number_of_blocks_grows_with_depth():
     for rule, grows in (("attnres-block:blocks=3", True), ("attnres", False), ("attnres-block:size=1", False)):
         found = [last(rule, layers) for layers in (3, 6, 12)]
         assert all((a < b) == grows for a, b in pairwise(found)), rule
-
-
-def test_bad_input():
-    with pytest.raises(BadInput):
-        toy.descent_reads(matrix_of("vanilla", 3), [1, 1])
-    with pytest.raises(BadInput):
-        toy.random_reads([[1], [1]], [1])

@@ -3,13 +3,11 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.attnres import traffic, two_phase
-from theory.attnres.traffic import SCHEDULES, mean_traffic
-from theory.errors import BadInput
+from theory.attnres.traffic import SCHEDULES
 from theory.plans.accounting import depth_reads
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import DepthAttention, Residual
@@ -107,22 +105,3 @@ def test_counts_of_single_sublayers(blocks, size):
         assert full[i] == Fraction(b * size + 1, size) + 2 + j
         phase_2 = {0: 2, 1: 3}.get(j, 5) + 3 * (j == size - 1)
         assert block[i] == Fraction(b + 1, size) + phase_2
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: traffic.traffic("none", np.ones(2), sublayers_of(1, 2, 0), np.ones((1, 2)), 1),
-        lambda: traffic.traffic("residual", np.ones(2), sublayers_of(1, 2, 0), np.ones((2, 2)), 1),
-        lambda: traffic.traffic("residual", np.ones(2), [], np.ones((0, 2)), 1),
-        lambda: traffic.traffic("residual", np.ones(2), sublayers_of(1, 2, 0), np.ones((1, 2)), 0),
-        lambda: mean_traffic("none", 1, 1),
-        lambda: mean_traffic("residual", 0, 1),
-        lambda: two_phase.attend(np.ones(3), np.ones((2, 2))),
-        lambda: two_phase.attend(np.ones(2), np.ones((0, 2))),
-        lambda: two_phase.reads_from_half(np.ones(2), [], np.ones((2, 2))),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(BadInput):
-        call()

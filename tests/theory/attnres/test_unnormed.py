@@ -13,9 +13,7 @@ from icl.models.decoder import Decoder
 from tests.theory.attnres.sizes import ATTAINED, EXACT, RULES, SIZES, plan_of
 from theory.attnres import growth, unnormed
 from theory.attnres.bounds import read_bounds
-from theory.errors import BadInput, InvalidSize
 from theory.plans.names import resolve
-from theory.plans.plan import Chain, Residual
 
 factors = st.fractions(0, 3, max_denominator=8)
 
@@ -52,12 +50,3 @@ def test_aligned_outputs_at_zero_queries(depth, layers, factor):
     model = growing(config, chosen, made, 7.0, [float(factor)] * layers)
     expected = unnormed.start_growth(config, chosen, factor)
     assert read_norms(model)[-1] == pytest.approx(float(expected), rel=1e-9)
-
-
-def test_bad_input():
-    with pytest.raises(BadInput):
-        unnormed.unnormed_law(Chain(), 2, 1)
-    with pytest.raises(BadInput):
-        unnormed.unnormed_outputs(SIZES, plan_of(3, Residual()), 10.0, [1.0] * 6, power=9)
-    with pytest.raises(InvalidSize):
-        unnormed.unnormed_outputs(SIZES, plan_of(3, Residual()), 1.0, [1.0] * 6, power=0)

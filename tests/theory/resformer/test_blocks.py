@@ -91,18 +91,3 @@ def test_what_a_larger_unmoved_share_would_break():
     t, w = math.exp(3.0), 0.9
     root = math.sqrt(w * t + 1 - w)
     assert root * (t - root) / ((1 - w) * (t**2 - 1)) > 1
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: blocks.block_form_share(-1.0),
-        lambda: blocks.block_form_share(math.nan),
-        lambda: blocks.rising_share(1.0, 0.6),
-        lambda: blocks.cross_layer_attention([], []),
-        lambda: blocks.block_attention(np.zeros((1, 1)), []),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(BadInput):
-        call()

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.theory.skipv1.w0_tools import best_loss, exact
-from theory.errors import InvalidSize
 from theory.plans.heads import ORDINARY, SKIPV1
 from theory.prompts.moments import PromptMoments
 from theory.prompts.setting import signal_share
 from theory.resformer import cross_layer
-from theory.resformer.cross_layer_weights import RAW_PAIR, cross_layer_excess, cross_layer_weights
+from theory.resformer.cross_layer_weights import RAW_PAIR
 from theory.toy.enough_heads import EnoughHeads
 from theory.toy.value_maps import explained_entries
 
@@ -74,22 +73,3 @@ def test_tokens_that_need_not_choose_leave_no_gap():
     for d, rank in ((1, 1), (2, 1), (3, 2)):
         assert explained_entries(KINDS, d, rank, rows=d) == explained_entries(SKIPV1, d, rank, rows=d) == rank * d
         assert explained_entries(KINDS, d, rank) == rank * (d - rank)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: cross_layer.never_read(2, 3),
-        lambda: cross_layer.noise_of_products(2, 0, 0.1),
-        lambda: cross_layer.read_share(2, 3, 0.1, -1),
-        lambda: cross_layer.cross_layer_most(2, 3, 0.1, 3, 1.0),
-        lambda: cross_layer.full_rank_explained(3, 0.1, []),
-        lambda: cross_layer.least_gap_of_optima(0),
-        lambda: cross_layer.unbiased_minima(1, 3, -1.0, 1.0),
-        lambda: cross_layer_weights(2, 3, 0.1, 1, 0.0),
-        lambda: cross_layer_excess(2, 3, 0.1, 3, 1.0),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(InvalidSize):
-        call()

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.theory.skipv1.w0_tools import whole_numbers
-from theory.errors import InvalidSize
 from theory.plans.heads import ORDINARY, Head
 from theory.prompts.moments import PromptMoments
-from theory.resformer.in_context import biased_one_head_weights, block_distance
+from theory.resformer.in_context import biased_one_head_weights
 from theory.resformer.weights import ONE_HEAD, one_head_weights
 from theory.skipv1.bias import skipv1_minimum
 from theory.skipv1.gap import loss_gap
@@ -72,20 +71,6 @@ test_no_weights_explain_more_in_ten_thousand_draws = pytest.mark.slow(
 )
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: block_distance(2, 0, 0.1, *[np.eye(2)] * 4),
-        lambda: block_distance(2, 3, 0.1, np.eye(2), np.eye(3), np.eye(2), np.eye(2)),
-        lambda: biased_one_head_weights(2, 3, 0.1, 1, np.eye(3)),
-        lambda: biased_one_head_weights(2, 3, 0.1, 3, np.eye(2)),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(InvalidSize):
-        call()
-
-
 @given(st.data())
 def test_one_head_attains_the_closed_form_in_floats(data):
     d = data.draw(st.integers(1, 6))
@@ -103,9 +88,3 @@ def test_they_are_exact_for_a_fraction():
     assert isinstance(exact.w[0, 0, 0], Fraction)
     for x, y in zip(exact.arrays(), floats.arrays(), strict=True):
         np.testing.assert_allclose(x.astype(float), y, rtol=1e-15)
-
-
-@pytest.mark.parametrize("rank", [-1, 4])
-def test_impossible_ranks_are_refused(rank):
-    with pytest.raises(InvalidSize):
-        one_head_weights(3, 4, 0.5, rank)

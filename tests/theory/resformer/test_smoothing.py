@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from theory.errors import BadInput
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.resformer import smoothing
@@ -98,20 +97,6 @@ test_diameters_of_changing_layers = STACKS(diameters)
 test_diameters_of_changing_layers_in_ten_thousand_draws = pytest.mark.slow(
     settings(max_examples=10_000, deadline=None)(STACKS(diameters))
 )
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: smoothing.depth_filters(resolve("cross-layer", Shape(3, 1))),
-        lambda: smoothing.depth_filters(resolve("skipv1", Shape(3, 2))),
-        lambda: smoothing.resformer_limit(0.5, own=1.0),
-        lambda: smoothing.neutreno_limit(-0.7),
-    ],
-)
-def test_bad_input(call):
-    with pytest.raises(BadInput):
-        call()
 
 
 @given(st.floats(0.05, 0.95), st.integers(1, 30))

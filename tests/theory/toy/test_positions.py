@@ -45,34 +45,6 @@ def predict(weights, x, y, query):
     )
 
 
-def anticommuting(d):
-    """An orthonormal basis of the symmetric matrices M with J M = -M J, from a null space: (rank, d, d)."""
-    j = np.kron(np.array([[0.0, -1.0], [1.0, 0.0]]), np.eye(d // 2))
-    eye = np.eye(d)
-    transpose = np.array(
-        [[float(a == s and b == r) for r in range(d) for s in range(d)] for a in range(d) for b in range(d)]
-    )
-    equations = np.concatenate([np.kron(j, eye) + np.kron(eye, j.T), transpose - np.eye(d * d)])
-    _, singular, vt = np.linalg.svd(equations)
-    return vt[(singular < 1e-9).argmax() if (singular < 1e-9).any() else len(singular) :].reshape(-1, d, d)
-
-
-@given(half=st.integers(1, 3), n=st.integers(1, 6), seed=st.integers(0, 99))
-def test_rotating_mha_predicts_by_the_projection_of_s_yx(half, n, seed):
-    d, sigma = 2 * half, 0.5
-    basis = anticommuting(d)
-    assert len(basis) == d**2 // 4 + d // 2
-    rational = Fraction(1, 2)
-    assert explained_by_rotating(d, n, rational) == len(basis) * signal_share(d, n, rational)
-    x, y, query = prompt(d, n, seed)
-    s_yx = y @ x.T
-    projected = np.einsum("k,kij->ij", np.einsum("kij,ij->k", basis, s_yx), basis)
-    expected = signal_share(d, n, sigma) / n * projected @ query
-    prediction = predict(rotating_weights(d, n, sigma), x, y, query)
-    size = (np.sum(x**2) + np.sum(y**2)) * np.linalg.norm(query)
-    np.testing.assert_allclose(prediction, expected, rtol=0, atol=1e-14 * d * n * (1 + size))
-
-
 @given(d=st.integers(1, 4), n=st.integers(1, 5), extra=st.integers(0, 4), seed=st.integers(0, 99))
 def test_copying_mha_predicts_by_a_block_of_s_yx(d, n, extra, seed):
     width, sigma = d + min(extra, d), 0.5

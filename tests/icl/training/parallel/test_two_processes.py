@@ -18,7 +18,7 @@ from icl.checkpoint import Checkpoints
 from icl.training.loop import train
 from icl.training.processes import Alone
 from tests.icl.training.parallel.two import CASES, RESUMED, report
-from tests.icl.training.small import ALWAYS, RECIPE, assert_same_bits, numbers, reader, text, weights_of
+from tests.icl.training.small import ALWAYS, COMPILED, RECIPE, assert_same_bits, numbers, reader, text, weights_of
 
 ROOT = Path(__file__).parents[4]
 EPS = {True: torch.finfo(torch.float64).eps, False: torch.finfo(torch.float32).eps}
@@ -208,9 +208,8 @@ def test_a_full_disk_is_told_of_by_the_process_that_meets_it(found):
 
 
 @pytest.mark.slow
+@COMPILED
 def test_what_torch_compile_makes_of_sublayers_trains_the_same(tmp_path):
-    if not (shutil.which("g++") or shutil.which("clang++")):  # then torch cannot compile
-        return
     case = CASES["float32"]
     case = replace(case, recipe=replace(case.recipe, steps=4, log_every=4))
     theirs = case.run(case.model())
