@@ -211,7 +211,7 @@ def ridge_of_one_pair(times: int) -> Conditions:
 
 @POOL.check(
     "standard errors of both from 3 samples, and from 100: squared, in the mean over seeds, they are the variance of "
-    "what is estimated",
+    "what is estimated; and the first half of the seeds, and the second, estimate what more samples do",
     states=1.0,
     control=1.5,
     wrong="half as much again",
@@ -222,8 +222,12 @@ def errors_are_standard(ratio: float) -> Conditions:
     for samples, seeds in ((3, 800), (100, 300)):
         for loss in (pools.posterior_on_pool, pools.ridge_on_pool):
             found = [loss(pool, 4, 0.8, samples=samples, seed=seed) for seed in range(seeds)]
+            values, known = np.array([estimate.value for estimate in found]), loss(pool, 4, 0.8)
             squares = float(np.mean([estimate.stderr**2 for estimate in found]))
-            yield abs(ratio * squares / np.var([estimate.value for estimate in found]) - 1) <= 0.25
+            yield abs(ratio * squares / values.var() - 1) <= 0.25
+            for half in np.split(values, 2):
+                error = (half.var() / len(half) + known.stderr**2) ** 0.5
+                yield abs(half.mean() - known.value) <= ERRORS * error
 
 
 @POOL.check(
