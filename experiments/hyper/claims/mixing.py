@@ -148,11 +148,11 @@ SINKHORN = Claim(
     PAPER.ours,
     place=f"theory/hyper/sinkhorn.py; bears on {MHC}, Eqn. 9 (20 iterations) and section 5.4 (gains over depth)",
     statement="Finite iterations leave rows that sum to 1 and columns that sum to 1 + delta at most.  Bounds on "
-    "streams hold as they are; the gain of gradients over L sublayers is at most (1 + delta)^L, and at most n, "
-    "whatever the depth and the number of iterations.  Both are sharp.  On two streams delta < 1 / (2 t) after t "
-    "iterations, so 2.5 % after 20, and no smaller number will do; on three and more no number of iterations is "
-    "enough for every matrix: delta can stay at n - 2.  For logits in [-B, B], delta <= exp(2 B tanh(B)^(2 t - 1)) "
-    "- 1.",
+    "streams hold as they are; through the mixing of L sublayers gradients grow by at most (1 + delta)^L, which is "
+    "attained for L < n and delta <= 1 / (n - 1), and by at most n, whatever the depth and the number of iterations, "
+    "which is approached.  On two streams delta < 1 / (2 t) after t iterations, so 2.5 % after 20, and no smaller "
+    "number will do; on three and more no number of iterations is enough for every matrix: delta can stay at n - 2.  "
+    "For logits in [-B, B], delta <= exp(2 B tanh(B)^(2 t - 1)) - 1.",
     assumes="positive matrices; columns divided first, rows last; exact arithmetic",
     verdict="verified",
     proof=sinkhorn_theory,
