@@ -150,8 +150,8 @@ def _gates(draw: st.DrawFn, there: tuple[int, ...], name: str) -> Gates:
         count = draw(st.sampled_from([1, 4] if form == "sinkhorn" else [1, 2]))
         offsets = (0.5,) * (count * (len(taken) if one_by_one else 1))
         bias, base = (draw(st.sampled_from([(), offsets])) for _ in range(2))
-        gain, scale = draw(st.sampled_from([1.0, Learned(name, 0.5)])), draw(st.sampled_from([1.0, 2.0]))
-        groups.append(Group(count, form, gain, bias, scale, base, rounds=3))
+        gain = Learned(name, 0.5) if draw(st.booleans()) else 1.0
+        groups.append(Group(count, form, gain, bias, draw(st.sampled_from([1.0, 2.0])), base, rounds=3))
     hidden, normed = draw(st.sampled_from([0, 3])), draw(st.booleans())
     return Gates(taken, tuple(groups), one_by_one, normed, hidden, random=draw(st.booleans()))
 

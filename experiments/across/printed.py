@@ -44,7 +44,8 @@ def _nanogpt() -> Iterator[Reported]:
 @cache
 def reported() -> tuple[Reported, ...]:
     """Return all printed comparisons, by paper."""
-    modules = [f"experiments.{room.name}.printed" for room in rooms() if not room.foreign]
+    packages = [f"experiments.{room.name}" for room in rooms() if not room.foreign]
+    modules = [f"{package}.printed" for package in packages if find_spec(package)]
     theirs = [r for module in modules if find_spec(module) for r in import_module(module).printed()]
     return (*theirs, *_nanogpt())
 

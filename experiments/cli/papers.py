@@ -42,9 +42,10 @@ def print_papers(rows: list[dict[str, Any]]) -> None:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """Return the README's table."""
+    """Return the README's table, of the papers that the project is about."""
     lines = ["| paper | claims | experiments | variants |", "|---|---|---|---:|"]
-    for row in rows:
+    further = {room.paper.name for room in rooms() if room.paper.further}
+    for row in (row for row in rows if row["name"] not in further):
         name = f"[{row['name']}]({row['reference']}), {row['year']}" if row["reference"] else row["name"]
         experiments = ", ".join(f"`{experiment}`" for experiment in row["experiments"])
         lines.append(f"| {name} | {_words(row['claims'])} | {experiments} | {len(row['variants']) or ''} |")

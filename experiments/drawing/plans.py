@@ -164,7 +164,7 @@ def _legend(plan: Plan) -> list[Patch]:
     terms = [(n, h, term) for n, h, mix in shown for term in mix.terms]
     several = isinstance(plan.depth, DepthAttention)
     kinds = {kind for read in plan.depth.reach for kind in read.values()} if isinstance(plan.depth, Streams) else set()
-    content = "a learned share" if several and plan.depth.query == "static" else "a share that depends on the contents"  # type: ignore[union-attr]
+    content = "a learned share" if several and plan.depth.query == "static" else "a share that depends on the contents"  # type: ignore[attr-defined]
     clear = {"facecolor": "none", "edgecolor": "none"}
     dotted = {"facecolor": "none", "edgecolor": "#999999", "linestyle": ":"}
     entries: list[tuple[bool, str, dict[str, Any]]] = [

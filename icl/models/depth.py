@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.depth_attention import AttentionDepth, TwoPhases
-from icl.models.projections import Read
 from icl.models.streams import StreamsDepth
 from icl.models.weighted_sum import weighted_sum
 from theory.plans.accounting import two_phases
@@ -32,7 +31,7 @@ class DepthRule(Protocol):
 
     def start(self, embedded: Tensor) -> Any: ...
 
-    def read(self, sublayer: int, state: Any) -> Read: ...
+    def read(self, sublayer: int, state: Any) -> Any: ...
 
     def write(self, sublayer: int, state: Any, out: Tensor) -> Any: ...
 

@@ -42,6 +42,7 @@ class StreamsDepth(nn.Module):
         super().__init__()
         d, steps = config.d_model, range(len(rule.steps))
         self.rule, self.eps = rule, config.norm_eps
+        self.unchanged, self.writes = _changes(rule)
         self.places = {w.name: (f"step_{i}", k) for i in steps for k, w in enumerate(rule.learned[i])}
         self.wide_places = {w.name: (f"step_{i}", k) for i in steps for k, w in enumerate(rule.wide[i])}
         gates = {f"step_{i}": step.gates for i, step in enumerate(rule.steps) if step.gates}
@@ -59,14 +60,11 @@ class StreamsDepth(nn.Module):
         return (first, others[0], others[1]) if others else first
 
     def write(self, sublayer: int, state: Flow, out: Tensor) -> Flow:
-        needed, made = self.rule.needed[sublayer + 1], dict[Sum, Tensor]()
+        writes = self.writes[sublayer]
         sources = {**state.streams, OUTPUT: out, INPUT: state.inputs[0]}
-        streams = {number: stream for number, stream in state.streams.items() if number in needed}
-        for number, terms in self.rule.steps[sublayer].writes:
-            if number in needed:
-                if terms not in made:
-                    made[terms] = self._sum(terms, sources, state.gates)
-                streams[number] = made[terms]
+        streams = {number: state.streams[number] for number in self.unchanged[sublayer]}
+        for terms, numbers in writes:
+            streams |= dict.fromkeys(numbers, self._sum(terms, sources, state.gates))
         return self._before(sublayer + 1, streams)
 
     def coefficients(self, outputs: Sequence[Tensor]) -> list[Tensor]:
@@ -101,10 +99,10 @@ class StreamsDepth(nn.Module):
         """Return a weighted sum, made in float32 or better where a weight is not 1, and rounded once."""
         if all(isinstance(weight, int | float) and weight == 1 for weight, _ in terms):
             return functools.reduce(torch.add, (sources[stream] for _, stream in terms))
-        by_source: dict[int, list[Weight]] = {}
+        by_source: dict[tuple[int, bool], list[Weight]] = {}  # wide ones apart: they would make wide sums of others
         for weight, stream in terms:
-            by_source.setdefault(stream, []).append(weight)
-        taken = [sources[stream] for stream in by_source]
+            by_source.setdefault((stream, isinstance(weight, Wide)), []).append(weight)
+        taken = [sources[stream] for stream, _ in by_source]
         dtype = common(taken)
         weights = [self._weight(several, exact(dtype), gates) for several in by_source.values()]
         products = (x.to(exact(dtype)) if w is None else w * x for w, x in zip(weights, taken, strict=True))
@@ -167,6 +165,26 @@ class StreamsDepth(nn.Module):
         if isinstance(factor, Learned):
             return self._tensor(factor, ()).to(x.dtype) * x
         return x if factor == 1 else factor * x
+
+
+def _changes(rule: Streams) -> tuple[list[list[int]], list[list[tuple[Sum, list[int]]]]]:
+    """Return, for every sublayer, the streams that stay as they are, and the sums that it makes, each with its streams.
+
+    Streams that nothing reads later are left out.
+    """
+    unchanged: list[list[int]] = []
+    writes: list[list[tuple[Sum, list[int]]]] = []
+    there = set(range(1, rule.copies + 1))
+    for step, needed in zip(rule.steps, rule.needed[1:], strict=False):
+        by_sum: dict[Sum, list[int]] = {}
+        for stream, terms in step.writes:
+            if stream in needed:
+                by_sum.setdefault(terms, []).append(stream)
+        written = {stream for stream, _ in step.writes}
+        unchanged.append(sorted((there - written) & needed))
+        writes.append(list(by_sum.items()))
+        there = set(unchanged[-1]) | {stream for numbers in by_sum.values() for stream in numbers}
+    return unchanged, writes
 
 
 def _form(group: Group, x: Tensor) -> Tensor:

@@ -99,3 +99,4 @@ def _read_bound(plan: Plan, sources: list[float]) -> float:
             return max(sources) if heads == 1 else min(sqrt(heads) * max(sources), sqrt(sum(s * s for s in sources)))
         case DepthAverage():
             raise BadInput("learned depth averages have no bound but their own weights")
+    raise BadInput(f"the bound of a read under {plan.depth.words()} is not worked out")

@@ -1,4 +1,4 @@
-"""Designs of the field that weigh earlier outputs, as plans: lambdas, U-net skips, MUDD, DeepCrossAttention, DenseFormer."""
+"""Designs of the field that weigh earlier outputs, as plans: lambdas, skips, MUDD, DeepCrossAttention, DenseFormer."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FIRST: Sum = ((1.0, 1),)
     "nanochat, github.com/karpathy/nanochat, resid_lambdas and x0_lambdas",
     "before every layer the stream is scaled, and the embedding added, by learned numbers",
 )
-def residual_lambdas(shape: Shape, kept: float = 1.0, embedding: float = 0.1) -> Plan:
+def residual_lambdas(shape: Shape, scale: float = 1.0, embedding: float = 0.1) -> Plan:
     """Make x <- lambda_n x + mu_n x_0 before layer n; the embedding is not normed here, as it is there."""
 
     def layer(n: int) -> Iterable[Step]:
-        read = ((Learned(f"kept_{n}", kept), 1), (Learned(f"embedding_{n}", embedding), 2))
+        read = ((Learned(f"scale_{n}", scale), 1), (Learned(f"embedding_{n}", embedding), 2))
         yield Step((read,), ((1, NEXT),))
         yield Step((FIRST,), ((1, NEXT),))
 

@@ -297,9 +297,9 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
         yield "dynamic values in the initial form are defined for softmax attention"
     yield from plan.depth.misfits(config.d_model, config.n_layers, config.sublayers(plan) // config.n_layers)
     if plan.depth.reads_apart and (config.latent is not None or config.copy_rank is not None or plan.dynamic != "no"):
-        yield "queries, keys and values of inputs of their own go with neither a latent, an assumed copy nor dynamic values"
+        yield "three inputs of an attention go with neither a latent, an assumed copy nor dynamic values"
     if plan.depth.reads_apart and (config.parallel or config.residual_rank):
-        yield "queries, keys and values of inputs of their own go with neither a parallel layer nor a residual map"
+        yield "three inputs of an attention go with neither a parallel layer nor a residual map"
     tables = any(kind == "e" for kind, _ in built(plan))
     if tables and not isinstance(config.stem, Tokens):
         yield "a table has a row for every token of a vocabulary, and this model reads none"

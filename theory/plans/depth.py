@@ -65,8 +65,8 @@ class Depth:
         """Return the forward FLOPs of one token, where every read has so many sources; a product and a sum are two."""
         return 2 * d * sum(reads)
 
-    def kept(self, layers: int, per_layer: int) -> int:
-        """Return the vectors of the model's width per token that a training step keeps for the gradient."""
+    def saved(self, d: int, layers: int, per_layer: int) -> int:
+        """Return the numbers per token that a training step keeps for the gradient, besides inputs of sublayers."""
         return 0
 
     def alive(self, reads: Sequence[int]) -> int:
@@ -75,7 +75,7 @@ class Depth:
 
     def to_json(self) -> dict[str, Any]:
         """Return the rule's fields as JSON content, for `from_json`."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        return asdict(self)  # type: ignore[call-overload]
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
@@ -120,8 +120,8 @@ class DepthAverage(Depth):
         sources = [range(1), *(range(i, i + per_layer) for i in range(1, summed, per_layer))]
         return sources if summed == after else [*sources, range(summed + 1, after + 1)]
 
-    def kept(self, layers: int, per_layer: int) -> int:
-        return layers
+    def saved(self, d: int, layers: int, per_layer: int) -> int:
+        return layers * d
 
 
 @dataclass(frozen=True)
@@ -185,12 +185,12 @@ class DepthAttention(Depth):
             return 2 * d * sum(reads)
         return 4 * d * sum(reads) + (2 * d * d * len(reads) if self.query == "input" else 0)
 
-    def kept(self, layers: int, per_layer: int) -> int:
+    def saved(self, d: int, layers: int, per_layer: int) -> int:
         """Count every read and, in two phases, the partial reads that something is added to."""
         reads = layers * per_layer + 1
         together = reads_together(self, reads)
         parts = sum(read % together > 0 for read in range(together, reads)) if two_phases(self) else 0
-        return reads + parts
+        return (reads + parts) * d
 
 
 def two_phases(rule: DepthAttention) -> bool:

@@ -37,12 +37,12 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     over_time = 0
     if config.context <= QUERIES_AT_A_TIME:
         over_time = _weights_over_time(config, plan, fused) * live_heads(config, plan) * config.context
-    return (norms + reads) * d + heads + inner + sublayers * every + over_time + answered(config)
+    return norms * d + reads + heads + inner + sublayers * every + over_time + answered(config)
 
 
 def reads_over_depth(config: Architecture, plan: Plan) -> int:
-    """Return how many vectors of the model's width a depth rule that weighs its sources keeps per token."""
-    return plan.depth.kept(config.n_layers, config.sublayers(plan) // config.n_layers)
+    """Return how many numbers per token a depth rule keeps that weighs its sources."""
+    return plan.depth.saved(config.d_model, config.n_layers, config.sublayers(plan) // config.n_layers)
 
 
 def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:

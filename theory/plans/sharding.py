@@ -54,7 +54,7 @@ def recomputed(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
     They are these inputs, the outputs that later layers read, what the depth rule and the head keep, and what lies
     within one layer while its gradient is computed.
     """
-    ends = answered(config) + reads_over_depth(config, plan) * config.d_model
+    ends = answered(config) + reads_over_depth(config, plan)
     within = (activations(config, plan, fused=fused) - ends) // config.n_layers
     inputs = (config.sublayers(plan) + 1) * config.d_model
     later = sum(config.width for life in lifetimes(config.attending(plan)) if life.last > life.source.layer)

@@ -167,12 +167,12 @@ class Streams(Depth):
     @cached_property
     def learned(self) -> tuple[tuple[Learned, ...], ...]:
         """The learned weights of every step, without those of steps before it."""
-        return _new(((w for w in _scalars(step) if isinstance(w, Learned)) for step in self.steps))
+        return _new((w for w in _scalars(step) if isinstance(w, Learned)) for step in self.steps)
 
     @cached_property
     def wide(self) -> tuple[tuple[Wide, ...], ...]:
         """The weights for every coordinate of every step, without those of steps before it."""
-        return _new(((w for w in step.weights if isinstance(w, Wide)) for step in self.steps))
+        return _new((w for w in step.weights if isinstance(w, Wide)) for step in self.steps)
 
     def words(self) -> str:
         counts = {len(needed) for needed in self.needed}
@@ -186,7 +186,7 @@ class Streams(Depth):
         if any(group.form == "sinkhorn" for gate in gates for group in gate.groups):
             parts.append("a doubly stochastic mix")
         if self.reads_apart:
-            parts.append("queries, keys and values of sums of their own")
+            parts.append("three inputs of an attention")
         return ", ".join(parts)
 
     def problems(self, layers: int, per_layer: int) -> Iterator[str]:
@@ -255,14 +255,29 @@ class Streams(Depth):
                 count += 2 * gates.passes * (gates.outputs * inner + gates.hidden * gates.inputs * d)
         return count
 
-    def kept(self, layers: int, per_layer: int) -> int:
-        """Count the sums that are made, and of gates their input, side by side or one by one, and its norm."""
-        count = 0
-        for step in self.steps:
-            count += sum(not _bare(of_streams) for of_streams in set(step.sums))
-            if step.gates:
-                count += len(step.gates.streams) * (step.gates.normed + (len(step.gates.streams) > 1))
-        return count
+    def saved(self, d: int, layers: int, per_layer: int) -> int:
+        """Count what learned weights and gates multiply, what gates are made from, and norms of further inputs."""
+        streams: dict[int, object] = dict.fromkeys(range(1, self.copies + 1), "embedding")
+        multiplied: set[object] = set()
+        inputs: set[object] = set()
+        numbers = 0
+        for i, step in enumerate(self.steps):
+            reads = [streams[read[0][1]] if _bare(read) else (i, read) for read in step.reads]
+            inputs.update(reads)
+            sources = {**streams, INPUT: reads[0], OUTPUT: (i, OUTPUT)}
+            for of_streams in step.sums:
+                multiplied.update(sources[s] for weight, s in of_streams if not isinstance(weight, int | float))
+            streams |= {
+                s: sources[of_streams[0][1]] if _bare(of_streams) else (i, of_streams) for s, of_streams in step.writes
+            }
+            numbers += 3 * d * (len(step.reads) - 1)
+            if gates := step.gates:
+                joined = gates.one_by_one or len(gates.streams) > 1
+                if not joined:
+                    multiplied.add(sources[gates.streams[0]])
+                numbers += d * len(gates.streams) * (joined + gates.normed) + 2 * gates.passes * gates.hidden
+                numbers += gates.passes * sum(map(_saved_by, gates.groups))
+        return numbers + d * len(multiplied - inputs)
 
     def alive(self, reads: Sequence[int]) -> int:
         return max(map(len, self.needed))
@@ -294,6 +309,11 @@ def _new(by_step: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:
 def _bare(of_streams: Sum) -> bool:
     """Return whether a sum is one stream as it is."""
     return len(of_streams) == 1 and of_streams[0][0] == 1
+
+
+def _saved_by(group: Group) -> int:
+    """Return the numbers that the forms of a group of gates keep: of a round, both sides' logarithms and their sums."""
+    return 2 * group.rounds * (group.count + math.isqrt(group.count)) if group.form == "sinkhorn" else 3 * group.count
 
 
 def _reached(of_streams: Sum, sources: Mapping[int, Mapping[int, int]]) -> dict[int, int]:

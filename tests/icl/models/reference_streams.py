@@ -41,7 +41,7 @@ def hyper(stack: Stack, streams: int, matrices: Callable[[int, Tensor], Matrices
 def hyper_static(stack: Stack, streams: int = 4, mixing: bool = True) -> Tensor:
     """Section 2.1: the matrices are learned."""
 
-    def matrices(k: int, H: Tensor) -> Matrices:
+    def matrices(k: int, _: Tensor) -> Matrices:
         w = stack.w[f"depth.weights.step_{k}"][..., None, None]
         mixed = w[streams:].unflatten(0, (streams, streams + 1))
         return w[:streams], mixed[:, :streams].transpose(0, 1), mixed[:, streams]
@@ -74,7 +74,7 @@ def sinkhorn(logits: Tensor, rounds: int) -> Tensor:
     return M
 
 
-def mhc(stack: Stack, streams: int = 4, rounds: int = 20, kept: float = 8.0, mixing: bool = True) -> Tensor:
+def mhc(stack: Stack, streams: int = 4, rounds: int = 20, mixing: bool = True, **_: float) -> Tensor:
     """x <- H_res x + H_post^T F(H_pre x), the three made from all streams, normed side by side."""
     n, X = streams, stack.embedding.expand(streams, *stack.embedding.shape)
     for k, f in enumerate(stack.sublayers):
@@ -94,7 +94,7 @@ def mhc(stack: Stack, streams: int = 4, rounds: int = 20, kept: float = 8.0, mix
 # --- the field ------------------------------------------------------------------------------------------------------
 
 
-def residual_lambdas(stack: Stack, kept: float = 1.0, embedding: float = 0.1) -> Tensor:
+def residual_lambdas(stack: Stack) -> Tensor:
     """nanochat: x = resid_lambdas[i] * x + x0_lambdas[i] * x0 before every block."""
     x = stack.embedding
     for i, layer in enumerate(stack.layers):
@@ -105,7 +105,7 @@ def residual_lambdas(stack: Stack, kept: float = 1.0, embedding: float = 0.1) ->
     return x
 
 
-def unet_skips(stack: Stack, start: float = 1.0) -> Tensor:
+def unet_skips(stack: Stack) -> Tensor:
     """modded-nanogpt: the first half pushes its results; each layer of the second half adds what it pops, weighed."""
     x, pushed, half = stack.embedding, [], len(stack.layers) // 2
     for i, layer in enumerate(stack.layers):

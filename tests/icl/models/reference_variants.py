@@ -1,6 +1,7 @@
 """Every attention variant as its paper writes it: the output U_n of head h of layer n, from all layers' Q, K and V.
 
-The depth variants are in reference_depths.py and reference_streams.py; those of a paper may stand with its tests, in theory/PAPER/references.py.
+The depth variants are in reference_depths.py and reference_streams.py; those of a paper may stand with its tests, in
+theory/PAPER/references.py.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Naive:
     def through_streams(self, embedded):
         """Every stream is kept, and every sum made term by term."""
         rule, sublayers = self.plan.depth, [(n, f) for n in range(1, self.config.n_layers + 1) for f in "af"]
-        streams = {i: embedded for i in range(1, rule.copies + 1)}
+        streams = dict.fromkeys(range(1, rule.copies + 1), embedded)
         weights = {}
         for i, step in enumerate(rule.steps):
             for kind, named in (("weights", rule.learned[i]), ("wide", rule.wide[i])):
@@ -71,24 +71,23 @@ class Naive:
                 weights |= {weight.name: row for weight, row in zip(named, rows, strict=True)}
             gates = self.gates(step.gates, i, streams, weights) if step.gates else []
 
-            def total(terms, sources, gates=gates):
-                parts = []
-                for weight, stream in terms:
-                    match weight:
-                        case Gate(place):
-                            weight = gates[place][..., None]
-                        case Learned(name) | Wide(name):
-                            weight = weights[name]
-                    parts.append(weight * sources[stream])
-                return sum(parts)
-
-            reads = [total(terms, streams) for terms in step.reads]
+            reads = [self.total(terms, streams, gates, weights) for terms in step.reads]
             if i == len(sublayers):
-                return rms(reads[0], self.w["norm.weight"], self.config.norm_eps) @ self.w["stem.head.weight"].T
+                break
             n, kind = sublayers[i]
             out = self.attention(n, *reads) if kind == "a" else self.feed_forward(n, *reads)
             sources = {**streams, 0: out, -1: reads[0]}
-            streams |= {stream: total(terms, sources) for stream, terms in step.writes}
+            streams |= {stream: self.total(terms, sources, gates, weights) for stream, terms in step.writes}
+        return rms(reads[0], self.w["norm.weight"], self.config.norm_eps) @ self.w["stem.head.weight"].T
+
+    @staticmethod
+    def total(terms, sources, gates, weights):
+        def number(weight):
+            if isinstance(weight, Gate):
+                return gates[weight.place][..., None]
+            return weights[weight.name] if isinstance(weight, Learned | Wide) else weight
+
+        return sum(number(weight) * sources[stream] for weight, stream in terms)
 
     def gates(self, gates, i, streams, weights):
         offsets, found, eps = iter(self.w.get(f"depth.offsets.step_{i}", ())), {}, self.config.norm_eps

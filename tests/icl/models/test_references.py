@@ -63,7 +63,7 @@ OPTIONS = [
     *(("attnres-block", {"layers": layers}, DEEP) for layers in (1, 2, 3)),
     *((name, {"streams": n}, {}) for name in ("hyper-connections-static", "hyper-connections") for n in (1, 2)),
     ("mhc", {"streams": 1}, {}),
-    ("mhc", {"streams": 2, "rounds": 3, "kept": 1.0}, {}),
+    ("mhc", {"streams": 2, "rounds": 3, "diagonal": 1.0}, {}),
     ("denseformer-sparse", {}, {"least_layers": 5}),
     ("value-embeddings", {"tables": 1}, {"stems": ("tokens", "tied"), **DEEP}),
     ("value-embeddings", {"tables": 2}, {"stems": ("tokens", "tied"), "least_layers": 5}),

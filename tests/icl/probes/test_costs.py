@@ -29,6 +29,8 @@ CASES = [
         for name in ("vanilla", "skipv1", "svformer", "neutreno", "attnres", "attnres-block", "denseformer")
     ),
     *((LLAMA, name) for name in ("resformer", "cross-layer")),
+    *((LLAMA, name) for name in ("hyper-connections", "hyper-connections-static", "mhc", "mudd", "deepcrossattention")),
+    *((LLAMA, name) for name in ("residual-lambdas", "unet-skips", "denseformer-sparse:dilation=1,period=1")),
     *((GPT2, name) for name in ("vanilla", "dva", "dva-initial", "dva-attention")),
     *((replace(config, positions="bias"), "vanilla") for config in (LLAMA, GROUPED, GPT2, replace(GPT2, dropout=0.0))),
     *((replace(config, normed=where), "vanilla") for config in (LLAMA, GPT2) for where in ("sublayers", "head")),

@@ -11,9 +11,11 @@ from icl.testing import DEPTHS, check_identity, plans
 from tests.icl.probes.models import config_of, model_of, tokens
 from theory.attnres.coefficients import average_matrix, start_matrix
 from theory.attnres.dilution import norm_shares, projection_shares
+from theory.errors import BadInput
 from theory.plans.plan import DepthAttention, DepthAverage, plan
 
 SIZES = {"d_model": 10, "head_dim": 4}  # 2 and 5 divide the width
+STREAMS = ["hyper-connections", "mhc", "residual-lambdas", "unet-skips", "mudd"]
 RULES = ["vanilla", "denseformer", "attnres", "attnres-block:size=3", "attnres-block:size=2+skipv1"]
 
 
@@ -42,6 +44,23 @@ def test_coefficients_make_the_reads(drawn, scale, seed):
     for read, part in zip(reads, parts, strict=True):
         check_identity(read, part, terms=4 * len(reads), scale=max(largest, 1.0))
     assert max(shares(model, tokens(2, 4, seed)).error) < 1e-10
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_coefficients_make_the_reads_of_streams(name):
+    model = model_of(config_of(3, **SIZES), name, scale=0.3)
+    reads, parts, rows, outputs = made(model, tokens(2, 4))
+    largest = max(float((a.abs().sum(0)).max()) for a in rows) * max(float(v.norm()) for v in outputs)
+    assert [len(row) for row in rows] == list(range(1, len(reads) + 1))
+    for read, part in zip(reads, parts, strict=True):
+        check_identity(read, part, terms=400 * len(reads), scale=max(largest, 1.0))
+    assert max(shares(model, tokens(2, 4)).error) < 1e-10
+
+
+def test_coefficients_for_every_coordinate_are_refused():
+    model = model_of(config_of(3, **SIZES), "deepcrossattention")
+    with pytest.raises(BadInput, match="no one number"):
+        shares(model, tokens(2, 4))
 
 
 @pytest.mark.parametrize("depth", [d for d in DEPTHS if isinstance(d, DepthAttention | DepthAverage)], ids=str)
