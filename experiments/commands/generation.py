@@ -132,7 +132,7 @@ def write(
     spoken, device = language(of, data), chosen_device(device)
     ids = [spoken.encode(prompt, special_tokens=special_tokens) for prompt in prompts]
     room = min(of.architecture.context, max(map(len, ids)) + tokens)
-    kept = 4 * len(ids) * columns(of.architecture, room) * cache(of.architecture, of.plan).total
+    kept = len(ids) * columns(of.architecture, room) * cache(of.architecture, of.plan).bytes(4)
     if kept > (there := memory.available(device)):
         raise UserError(
             f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(kept)} of memory, and there "
