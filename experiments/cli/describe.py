@@ -36,7 +36,7 @@ def description(
         "total_parameters": sum(parts.values()),
         "parameters": {name: count for name, count in parts.items() if count},
         "dtype": dtype,
-        "cache_bytes_per_token": cached.total * size,
+        "cache_bytes_per_token": cached.bytes(size),
         "cache_bytes_by_layer": {"keys": [n * size for n in cached.keys], "values": [n * size for n in cached.values]},
         "context": over,
         "flops_per_token": flops(config, plan, over),

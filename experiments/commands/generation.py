@@ -133,7 +133,7 @@ def write(
     ids = [spoken.encode(prompt, special_tokens=special_tokens) for prompt in prompts]
     config = model_folder.architecture
     room = min(config.context, max(map(len, ids)) + tokens)
-    cache_bytes = 4 * len(ids) * columns(config, room) * cache(config, model_folder.plan).total
+    cache_bytes = len(ids) * columns(config, room) * cache(config, model_folder.plan).bytes(4)
     if cache_bytes > (there := memory.available(device)):
         raise UserError(
             f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(cache_bytes)} of memory, "

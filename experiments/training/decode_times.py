@@ -136,8 +136,8 @@ def _reading(model: Decoder, batch: int, tokens: int) -> float:
 
 
 def _bytes(model: Decoder, batch: int, tokens: int) -> int:
-    numbers = batch * columns(model.config, tokens) * cached_numbers(model.config, model.plan).total
-    return numbers * next(model.parameters()).element_size()
+    size = next(model.parameters()).element_size()
+    return batch * columns(model.config, tokens) * cached_numbers(model.config, model.plan).bytes(size)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""How heads read the bank: weighted sums of its entries' heads (`icl.models.projections`).
+"""Readers of the bank: the weighted sums of its entries' heads that heads attend over (`icl.models.projections`).
 
 Sums of few terms, or alike for many heads, are added term by term.  Where every head reads nearly every head of many
 layers with weights of its own, as in LIMe, the sums are products with matrices, whose entries are the weights.

@@ -299,7 +299,7 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
     if plan.depth.reads_apart and (config.latent is not None or config.copy_rank is not None or plan.dynamic != "no"):
         yield "three inputs of an attention go with neither a latent, an assumed copy nor dynamic values"
     if plan.depth.reads_apart and (config.parallel or config.residual_rank):
-        yield "queries, keys and values of inputs of their own go with neither a parallel layer nor a residual map"
+        yield "three inputs of an attention go with neither a parallel layer nor a residual map"
     tables = any(kind == "e" for kind, _ in built(plan))
     if tables and not isinstance(config.stem, Tokens):
         yield "a table has a row for every token of a vocabulary, and this model reads none"

@@ -384,6 +384,8 @@ def _problems(rule: Streams, layers: int, per_layer: int) -> Iterator[str]:
             if isinstance(weight, Learned | Wide):
                 if not weight.name.isidentifier():
                     yield f"step {i}: a learned weight's name must be an identifier, got {weight.name!r}"
+                if isinstance(weight, Learned) and weight != Learned(weight.name, weight.start, weight.shared):
+                    yield f"step {i}: the learned weight {weight.name} is a number of its own, as it is, in streams"
                 if starts.setdefault(weight.name, weight.start) != weight.start:
                     yield f"step {i}: the learned weight {weight.name} has two starting values"
         there |= {stream for stream, _ in step.writes}

@@ -43,6 +43,11 @@ def ours() -> dict[str, Variant]:
     return {name: variant for name, variant in VARIANTS.items() if owner(variant.make.__module__) is None}
 
 
+def of_the_papers() -> dict[str, Variant]:
+    """Return those of `ours` that are of the papers which the project is about, and not of the field besides."""
+    return {name: variant for name, variant in ours().items() if variant.paper is None or not variant.paper.further}
+
+
 def variant(paper: Paper | None, place: str, changes: str) -> Callable[[Callable[..., Plan]], Callable[..., Plan]]:
     """Register a function under its name, with `-` for `_`.  Raises BadInput for a name that another of ours has."""
 

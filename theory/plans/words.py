@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from theory.plans.architecture import Architecture
 from theory.plans.depth import Depth
-from theory.plans.mix import Learned, Mix
-from theory.plans.plan import ABSENT, HeadPlan, Plan, runs
+from theory.plans.mix import Learned, Mix, Term
+from theory.plans.plan import ABSENT, HeadPlan, Plan, Run, runs
 from theory.plans.variants import vanilla
 
 MAPS: dict[str, Callable[[HeadPlan], tuple[Mix, ...]]] = {
@@ -56,22 +57,50 @@ def _rule(plan: Plan, name: str, layer: int) -> str:
     return f"{text}; {_heads(absent)} left out" if absent else text
 
 
+LONG = 8  # terms of a sum; longer ones whose weights are numbers of one parameter are counted, not written out
+
+
 def _runs(plan: Plan, layer: int, reading: dict[int, Mix]) -> Iterator[str]:
-    for run in runs(tuple(reading), tuple(reading.values())):
-        terms = []
-        for weight, kind, source, start, shift in run.terms:
-            number = f"{weight} " if isinstance(weight, Learned) else "" if weight == 1 else f"{weight:.3g} "
-            whose = "own" if source == layer else f"layer {source}"
-            if kind == "e":
-                whose = "own table" if source == layer else f"layer {source}'s table"
-            if start != run.first:
-                heads = _heads(range(start, start + run.count))
-                whose = whose if kind == "e" or source == layer else f"{whose}'s"
-                whose = f"{whose} {heads}"
-            before = f", {shift} token{'s' if shift > 1 else ''} before" if shift else ""
-            terms.append(number + whose + before)
-        everyone = run.count == plan.shape.heads
-        yield ("" if everyone else f"{_heads(range(run.first, run.first + run.count))} ") + " + ".join(terms)
+    found: list[tuple[int, int, str]] = []  # first head, number of heads, words
+    for run in runs(tuple(reading), tuple(map(_without_places, reading.values()))):
+        names = {weight.name for weight, *_ in run.terms if isinstance(weight, Learned) and weight.name.endswith("[]")}
+        is_long = len(run.terms) > LONG and len(names) == 1
+        words = f"a sum of {len(run.terms)}, weighed by {names.pop()}" if is_long else _sum(run, layer)
+        if is_long and found and found[-1][2] == words and sum(found[-1][:2]) == run.first:
+            first, count, _ = found.pop()
+            found.append((first, count + run.count, words))
+        else:
+            found.append((run.first, run.count, words))
+    for first, count, words in found:
+        everyone = count == plan.shape.heads
+        yield ("" if everyone else f"{_heads(range(first, first + count))} ") + words
+
+
+def _without_places(mix: Mix) -> Mix:
+    """Return a sum in which the numbers of one parameter have one name."""
+
+    def term(old: Term) -> Term:
+        weight = old.weight
+        if not isinstance(weight, Learned) or weight.place is None:
+            return old
+        return replace(old, weight=replace(weight, name=f"{weight.name}[]", place=None))
+
+    return Mix(tuple(map(term, mix.terms)))
+
+
+def _sum(run: Run, layer: int) -> str:
+    terms = []
+    for weight, kind, source, start, shift in run.terms:
+        number = f"{weight} " if isinstance(weight, Learned) else "" if weight == 1 else f"{weight:.3g} "
+        whose = "own" if source == layer else f"layer {source}"
+        if kind == "e":
+            whose = "own table" if source == layer else f"layer {source}'s table"
+        if start != run.first:
+            heads = _heads(range(start, start + run.count))
+            whose = f"{whose} {heads}" if kind == "e" or source == layer else f"{whose}'s {heads}"
+        before = f", {shift} token{'s' if shift > 1 else ''} before" if shift else ""
+        terms.append(number + whose + before)
+    return " + ".join(terms)
 
 
 def _span(heads: Sequence[int]) -> str:

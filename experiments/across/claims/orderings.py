@@ -24,7 +24,7 @@ from theory.plans.heads import ORDINARY, SKIP
 from theory.plans.mix import total
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
-from theory.plans.variants import ours
+from theory.plans.variants import of_the_papers, ours
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
@@ -139,6 +139,7 @@ ORDERINGS = Claim(
         **{variant.make: SAME_TOY if name in ENTRIES else NO_TOY for name, variant in ours().items()},
         total: SAME_TOY,
         ours: "their names, by which variants are asked for",
+        of_the_papers: "their names, by which variants are asked for",
         needs_free_weights: "which entry a point of the experiment belongs to",
     },
 )
@@ -155,9 +156,11 @@ def explained_at_size(heads: int) -> bool:
     """Compare the toy's shares with `ENTRIES`, which list every covered variant, and check the shapes of all plans."""
     width, shares = PAPERS_WIDTH, _prediction_and_figures()[0]["order"]["shares"]
     known = {name: Fraction(entries(width, heads), width**2) for name, entries in ENTRIES.items()}
-    if {name: shares[name] for name in ours() if name in shares} != {n: float(share) for n, share in known.items()}:
+    if {name: shares[name] for name in of_the_papers() if name in shares} != {
+        n: float(share) for n, share in known.items()
+    }:
         return False
-    return all(resolve(name, shape).shape == shape for name in ours() for shape in (Shape(2, 2), Shape(2, 12)))
+    return all(resolve(name, shape).shape == shape for name in of_the_papers() for shape in (Shape(2, 2), Shape(2, 12)))
 
 
 @ORDERINGS.check(

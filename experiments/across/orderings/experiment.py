@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 VALUE_MAPS, RAW_KEYS, HEAD_RATIO = "toy.value-maps", "toy.raw-keys", "toy.head-ratio"
 PAPERS_WIDTH, PAPERS_HEADS = 768, 12  # LLaMA-130M and GPT2-125M; the order is the same at every width of the papers
 TIE = 0.01  # of the signal: a smaller difference between two toys is none
-NAMES = tuple(dict.fromkeys([*ours(), *(name for r in reported() for name in (r.variant, r.against))]))
+NAMES = tuple(dict.fromkeys([*of_the_papers(), *(name for r in reported() for name in (r.variant, r.against))]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from theory.plans.heads import NotCovered, toy_heads
 from theory.plans.mix import Learned, e, k, learned_weights, shifted, total, v
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape, learned, learned_parameters, plan
+from theory.plans.streams import INPUT, OUTPUT, Step, Streams
 from theory.plans.words import rules, sketch
 from theory.plans.written import from_json, to_json
 from theory.toy.deep import reach
@@ -296,8 +297,15 @@ def test_the_toy_says_what_it_does_not_cover(name):
             "shifted": plan(Shape(2, 1), values=lambda n, h: shifted(v(n, h))),
             "wide": plan(Shape(2, 1), values=lambda n, h: Learned("a", 1.0, wide=True) * v(n, h)),
         }[name]
-        with pytest.raises(NotCovered, match="tables of tokens|tokens before them|numbers, not vectors"):
+        with pytest.raises(NotCovered, match=r"tables of tokens|tokens before them|numbers, not vectors"):
             cover(chosen)
+
+
+def test_streams_take_learned_numbers_as_they_are():
+    a = Learned("a", 0.5)
+    steps = (Step((((1 - a, 1),),), ((1, ((1.0, INPUT), (1.0, OUTPUT))),)), Step((((1.0, 1),),)))
+    with pytest.raises(ValueError, match="the learned weight a is a number of its own, as it is, in streams"):
+        plan(Shape(1, 2), depth=Streams(steps), feed_forward=False)
 
 
 def test_words_and_sketches():
@@ -307,8 +315,12 @@ def test_words_and_sketches():
         "layer 3: own_3 own + row_3 layer 1's table",
         "layer 4: own_4 own + row_4 layer 2's table",
     ]
-    assert rules(resolve("shifted-values", Shape(1, 1)), "values") == [
-        "layer 1: kept_1[0] own + (1 - kept_1[0]) own, 1 token before"
+    assert rules(resolve("shifted-values", Shape(1, 3)), "values") == [
+        "layer 1: kept_1[] own + (1 - kept_1[]) own, 1 token before"
+    ]
+    assert rules(resolve("lime", Shape(2, 5)), "keys") == [
+        "layer 1: own",
+        "layer 2: a sum of 10, weighed by route_2[]",
     ]
     assert sketch(plan(Shape(1, 2), values=lambda n, h: e(1, 3 - h)), "values") == ["   1 @@"]
     assert rules(plan(Shape(1, 2), values=lambda n, h: e(1, 3 - h)), "values") == [

@@ -13,7 +13,7 @@ from tests.icl.models.references import Layer
 
 @reference
 def value_embeddings(x: Layer, h: int, tables: int = 3) -> Tensor:
-    """v = lambdas[0] v + lambdas[1] ve in the first and last layers, which share their tables; else v = lambdas[0] v."""
+    """v = lambdas[0] v + lambdas[1] ve in the first and last layers, which share tables; else v = lambdas[0] v."""
     count = min(tables, max(1, x.layers // 2))
     of_layer = [*range(1, count + 1), *[0] * (x.layers - 2 * count), *range(1, count + 1)]
     table = of_layer[x.n - 1]
