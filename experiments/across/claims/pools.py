@@ -7,10 +7,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.integrate import quad, trapezoid
 from scipy.stats import chi2, norm
 
-from experiments.ledger.claim import Claim
+from experiments.ledger.claim import Claim, Conditions, at
 from theory.prompts import pool as pools
 from theory.prompts import regression
 from theory.prompts.moments import Array, PromptMoments
@@ -21,6 +22,9 @@ from theory.skipv1.paper import PAPER
 ERRORS = 4  # standard errors
 PROMPTS = 30_000
 POOLS = ((1, 2, 3, 0.7), (2, 3, 4, 0.5), (3, 6, 2, 0.4), (2, 4, 1, 0.0))  # d, tasks, n, sigma
+
+SEED = "of random prompts: any of them is as good"
+FURTHER = "an integral taken further, to where its integrand is nothing to rounding: e^-40 and exp(-e^5) at the ends"
 
 POOL = Claim(
     "prompts.pool",
@@ -33,7 +37,20 @@ POOL = Claim(
     verdict="verified",
     proof=pools,
     uses=("moments.general",),
-    unjudged={linear: "at Psi = I the best linear map is one preconditioned step, which may stand for it"},
+    unjudged={
+        linear: "at Psi = I the best linear map is one preconditioned step, which may stand for it",
+        at(pools.posterior_on_pool, "np.random.default_rng([seed, 0])"): SEED,
+        at(pools.ridge_on_pool, "np.random.default_rng([seed, 1])"): SEED,
+        at(pools._inverse_power, "-log(n + noise) - 40 -> -log(n + noise) - 6 * 40 / 5"): FURTHER,
+        at(pools._inverse_power, "-log(n + noise) - 40 -> -log(n + noise) - 41"): FURTHER,
+        at(pools._inverse_power, "n + noise -> n + 6 * noise / 5"): FURTHER,
+        at(pools._inverse_power, "5 - log(noise) -> 6 - log(noise)"): FURTHER,
+        at(
+            pools.posterior_on_pool,
+            "pool[rng.integers(len(pool), size=count)] @ x + sigma * noise -> "
+            "pool[rng.integers(len(pool), size=count)] @ x - sigma * noise",
+        ): "the noise is as likely with its sign turned",
+    },
 )
 
 
@@ -169,6 +186,65 @@ def ends_of_the_pool(power: int) -> bool:
     )
 
 
+@POOL.check(
+    "ridge's loss from one pair in the context, where S_xx has one eigenvalue, as an integral over it; d = 1 to 3, "
+    "no noise, little, and much, small tasks and large; and that it is exact, or its standard error",
+    states=1,
+    control=2,
+    wrong="as if the labels had twice the noise's variance, and the penalty had not",
+)
+def ridge_of_one_pair(times: int) -> Conditions:
+    """Integrate over g = |x|^2: W is shrunk along x by sigma^2 / (g + sigma^2), and lost across."""
+    for d, sigma, size in product((1, 2, 3), (0.0, 0.3, 1000.0), (0.3, 3.0)):
+        pool = size * _pool(d, 5)
+        square, noise = float((pool**2).sum(axis=(1, 2)).mean()), sigma**2
+
+        def left(g: float, d: int = d, square: float = square, noise: float = noise) -> float:
+            along, of_noise = (noise / (g + noise)) ** 2, g / (g + noise) ** 2
+            return float((square / d * (along + d - 1) + times * d * noise * of_noise) * chi2.pdf(g, d))
+
+        known = quad(left, 0, np.inf)[0] if noise else square / d * (d - 1)
+        found = pools.ridge_on_pool(pool, 1, sigma)
+        yield abs(found.value - (known + d * noise)) <= ERRORS * found.stderr + 1e-6 * (1 + square)
+        yield (found.stderr == 0) == (d == 1 or not noise)
+
+
+@POOL.check(
+    "standard errors of both from 3 samples, and from 100: squared, in the mean over seeds, they are the variance of "
+    "what is estimated; and the first half of the seeds, and the second, estimate what more samples do",
+    states=1.0,
+    control=1.5,
+    wrong="half as much again",
+    kind="sampled",
+)
+def errors_are_standard(ratio: float) -> Conditions:
+    pool = _pool(2, 3)
+    for samples, seeds in ((3, 800), (100, 300)):
+        for loss in (pools.posterior_on_pool, pools.ridge_on_pool):
+            found = [loss(pool, 4, 0.8, samples=samples, seed=seed) for seed in range(seeds)]
+            values, known = np.array([estimate.value for estimate in found]), loss(pool, 4, 0.8)
+            squares = float(np.mean([estimate.stderr**2 for estimate in found]))
+            yield abs(ratio * squares / values.var() - 1) <= 0.25
+            for half in np.split(values, 2):
+                error = (half.var() / len(half) + known.stderr**2) ** 0.5
+                yield abs(half.mean() - known.value) <= ERRORS * error
+
+
+@POOL.check(
+    "without noise, weights in other units of the labels, a millionth and a million times: the same",
+    states=1.0,
+    control=2.0,
+    wrong="labels in one unit, tasks in another",
+)
+def units_do_not_matter(other: float) -> Conditions:
+    for d, count, n, _ in POOLS:
+        pool = _pool(d, count)
+        x, y = (z[:50, :, :n] for z in _prompts(pool, n, 0.0))
+        known = pools.pool_weights(x, y, pool, 0.0)
+        for unit in (1e-6, 1e6):
+            yield np.array_equal(pools.pool_weights(x, unit * other * y, unit * pool, 0.0), known)
+
+
 STEPS = tuple(product((False, True), (False, True)))
 
 
@@ -230,6 +306,33 @@ def step_is_the_best(below: float) -> bool:
         if not both <= min(constant_alone, inputs_alone) + 1e-12 <= max(constant_alone, inputs_alone) <= neither:
             return False
     return True
+
+
+@POOL.check(
+    "the best step's loss by least squares over all prompts of few values, weighed by Gauss and Hermite's rule, whose "
+    "moments are the normal law's as far as they count: each form, on four pools of nonzero mean",
+    states=3,
+    control=2,
+    wrong="inputs of +1 and -1, whose fourth moment is 1",
+)
+def step_counted_out(values: int) -> Conditions:
+    """Squared errors are of degree 4 in inputs and 2 in noise: three values and two have these moments."""
+    for d, count, n, sigma in ((1, 2, 3, 0.7), (2, 3, 1, 0.5), (2, 3, 2, 0.4), (3, 4, 1, 0.0)):
+        pool = _pool(d, count)
+        inputs, noises = (list(zip(*hermegauss(size), strict=True)) for size in (values, 2))
+        every = list(product(*[inputs] * (d * n), *[noises] * (d * n)))
+        drawn, chance = np.moveaxis(np.array(every), 2, 0)
+        x, noise = drawn.reshape(-1, 2, d, n).swapaxes(0, 1)
+        root = np.tile(chance.prod(axis=1) / chance.prod(axis=1).sum(), count)[:, None] ** 0.5
+        tasks = np.repeat(pool, len(x), axis=0)
+        x, noise = (np.tile(z, (count, 1, 1)) for z in (x, noise))
+        seen = [(z @ x.mT).reshape(len(x), -1) for z in (tasks @ x + sigma * noise, x)] + [np.ones((len(x), 1))]
+        for of_inputs, constant in STEPS:
+            design = root * np.concatenate([seen[0], *seen[1:2] * of_inputs, *seen[2:] * constant], axis=1)
+            labels = root * tasks.reshape(len(x), -1)
+            left = design @ np.linalg.lstsq(design, labels, rcond=1e-9)[0] - labels
+            loss = pools.pool_step(pool, n, sigma, of_inputs=of_inputs, constant=constant).loss
+            yield abs(loss - (left**2).sum() / count - d * sigma**2) <= 1e-9
 
 
 @POOL.check(

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from experiments.ledger.claim import Claim, at
-from experiments.toys.unjudged import OF_VALUE_MAPS, ONE_OF_SEVERAL
+from experiments.toys.unjudged import OF_VALUE_MAPS, ONE_OF_SEVERAL, READ_AT_ONCE
 from theory.plans import mix
 from theory.plans.accounting import reads_together
 from theory.plans.architecture import Architecture, Vectors
@@ -397,7 +397,7 @@ PARITY = Claim(
         ),
         Architecture.sublayers: "for how many weights over depth a decoder has room, not what they are",
         Architecture.has_feed_forward: "a decoder is built by what it says",
-        reads_together: "how many of its reads a decoder computes together",
+        reads_together: READ_AT_ONCE,
     },
 )
 

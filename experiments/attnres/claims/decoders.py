@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.toys.unjudged import KEPT, OF_VALUES
+from experiments.toys.unjudged import KEPT, OF_VALUES, READ_AT_ONCE
 from theory.attnres.variants import attnres, attnres_block
 from theory.plans import mix
 from theory.plans.accounting import depth_sources, reads_together, two_phases
@@ -26,7 +26,7 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     attnres: "whether keys are normed changes no bound",
     depth_sources: "for how many sources a decoder has room, not what it reads",
     two_phases: WRITTEN,
-    reads_together: "how many of its reads a decoder computes together",
+    reads_together: READ_AT_ONCE,
     lifetimes: KEPT,
     Architecture.attending: "no copy stands in for heads here",
 }

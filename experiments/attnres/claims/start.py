@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.attnres.claims.decoders import WRITTEN
 from experiments.ledger.claim import Claim, Conditions
-from experiments.toys.unjudged import KEPT, OF_VALUES
+from experiments.toys.unjudged import KEPT, OF_VALUES, READ_AT_ONCE
 from theory.attnres import zero_query
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
@@ -52,7 +52,7 @@ ZERO_QUERY = Claim(
         attnres_plan: "with zero queries a norm of the keys has no part in it",
         depth_sources: "for how many sources a decoder has room",
         two_phases: WRITTEN,
-        reads_together: "how many of its reads a decoder computes together",
+        reads_together: READ_AT_ONCE,
         lifetimes: KEPT,
     },
 )

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from sympy import Matrix
 
-from experiments.ledger.claim import Claim, Conditions
+from experiments.ledger.claim import Claim, Conditions, at
 from experiments.toys.checks import ROUNDING
 from theory.plans import mix
 from theory.plans.heads import SKIPV1, Heads, toy_heads
@@ -229,7 +229,10 @@ SHARP = Claim(
     verdict="verified",
     proof=cross_layer_weights,
     uses=("resformer.cross-layer-any-w0",),
-    unjudged={mix.q: "whose query it is makes no difference to W and K, which are free"},
+    unjudged={
+        mix.q: "whose query it is makes no difference to W and K, which are free",
+        at(cross_layer_weights.cross_layer_weights, "0 * eye"): "rows of B, beyond the first m, that no head reads",
+    },
 )
 
 
