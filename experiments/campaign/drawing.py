@@ -1,4 +1,4 @@
-"""Shared parts of the campaign's figures: gains against tokens, and means with bands."""
+"""Shared parts of the campaign's figures: gains against tokens, means with bands, and rows of differences."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 THIRD = "third vanilla"
 HALF, LONGEST = math.sqrt(2.0), 12  # a half doubling of tokens, and how many are drawn at most
+PRINTED: dict[str, Any] = {"marker": "x", "color": "#b3261e", "linestyle": "none", "markersize": 7}
 
 
 def gains(axis: Axes, name: str, group: Json, words: Mapping[str, str], shown: Sequence[str] = ()) -> None:
@@ -57,3 +58,32 @@ def look(arm: str) -> dict[str, Any]:
     from experiments.drawing import style
 
     return {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "marker"}
+
+
+def in_rows(
+    axis: Axes,
+    intervals: Sequence[Interval],
+    labels: Sequence[str],
+    *,
+    color: str = "#1a1a1a",
+    label: str,
+    printed: Sequence[float | None] = (),
+    source: str = "",
+) -> None:
+    """Draw hollow markers with intervals around zero, row by row; crosses: `printed`, of all rows or none."""
+    places = list(range(len(intervals), 0, -1))
+    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
+    axis.errorbar(
+        [i.mean for i in intervals],
+        places,
+        xerr=[i.half_width for i in intervals],
+        fmt="o",
+        color=color,
+        markerfacecolor="white",
+        label=label,
+    )
+    known = [(x, place) for x, place in zip(printed or [None] * len(places), places, strict=True) if x is not None]
+    if known:
+        axis.plot(*zip(*known, strict=True), label=source, **PRINTED)
+    axis.set_yticks(places, labels)
+    axis.set_ylim(0.4, len(intervals) + 0.6)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from experiments.campaign.drawing import THIRD, gains
+from experiments.campaign.drawing import THIRD, gains, in_rows
 from experiments.campaign.question import BASELINE, CONTROL, OWN, Config, Group, Question
 from experiments.campaign.reading import Losses, arms, at_length, gain, planned
 from experiments.campaign.setting import VANILLA
@@ -241,8 +241,6 @@ class Signs(Question):
         self, axis: Axes, name: str, prediction: Json, measurement: Json, intervals: Mapping[Asking, Interval]
     ) -> None:
         """Draw a group's differences of losses at the end, one below another, beside what is printed."""
-        from experiments.drawing.rows import in_rows
-
         nats = {(LOSS, pair["arm"], pair["against"]): pair["nats"] for pair in prediction["compared"] if pair["nats"]}
         group = measurement["groups"][name]
         losses = {which: interval for which, interval in intervals.items() if which[0] == LOSS}

@@ -1,10 +1,11 @@
-"""The figure of one training: its losses by step and, of prompts, by position."""
+"""The figure of one training: its losses by step and, of prompts, by position, beside predicted ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from experiments.drawing import curves as icl_curves
 from experiments.drawing import style
 from experiments.store.folders import Json, RunFolder
 from experiments.training.arms import Arm, PromptSource, RecallSource, TextSource
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STRETCHES = 16  # of theory's curves at most: each point takes a good part of a second
+LOOKS: dict[str, dict[str, Any]] = {
+    "predict zero": {"color": "#999999", "linestyle": ":"},
+    "one optimal step": {"color": "#555555", "linestyle": "--"},
+    "three optimal steps": {"color": "#555555", "linestyle": "-."},
+    "minimum norm": {"color": "#b0b0b0", "linestyle": "-"},
+    "Bayes ridge": {"color": "#000000", "linestyle": "-"},
+}
 
 
 def draw(record: Json, arm: Arm, run: RunFolder) -> None:
@@ -44,11 +52,44 @@ def _draw_positions(axis: Axes, record: Json, source: PromptSource) -> None:
     steps = min(source.n, STRETCHES)
     pairs = [round(i * source.n / steps) for i in range(steps + 1)]
     if source.law == PLAIN:
-        curves = icl_curves.curves(source.d, source.n, source.sigma, pairs=pairs)
+        curves = expected_losses(source.d, source.n, source.sigma, pairs=pairs)
     else:  # theory's other curves are of plain prompts
         curves = {"predict zero": [source.regression.zero_loss for _ in pairs]}
-    icl_curves.draw(axis, curves, pairs)
+    draw_expected(axis, curves, pairs)
     losses, errors = record["held_out"]["loss"], [1.96 * e for e in record["held_out"]["stderr"]]
     after = range(source.n + 1)[-len(losses) :]
     axis.errorbar(after, losses, yerr=errors, fmt="o", color="#2f7fb8", mfc="white", label="held out, 95 %")
     axis.set_title("By position, at the end")
+
+
+def expected_losses(d: int, n: int, sigma: float, pairs: Sequence[int] | None = None) -> dict[str, list[float | None]]:
+    """Return losses E ||y - prediction||^2 after 0 .. n pairs (`theory.prompts.regression`); None where infinite.
+
+    pairs   after so many, in place of all: each takes a good part of a second
+    """
+    from theory.prompts import regression
+
+    pairs = range(n + 1) if pairs is None else pairs
+    least_squares = [float(regression.minimum_norm(d, k, sigma)) for k in pairs]
+    return {
+        "predict zero": [regression.zero(d, sigma) for _ in pairs],
+        "one optimal step": [regression.one_step(d, k, sigma) for k in pairs],
+        "three optimal steps": [regression.steps(d, k, sigma, count=3).value for k in pairs],
+        "minimum norm": [loss if math.isfinite(loss) else None for loss in least_squares],
+        "Bayes ridge": [regression.ridge(d, k, sigma).value for k in pairs],
+    }
+
+
+def draw_expected(axis: Axes, curves: Mapping[str, Sequence[float | None]], pairs: Sequence[int] | None = None) -> None:
+    """Draw the curves over the number of pairs, 0, 1, .. unless `pairs` says which, and label the axes."""
+    for name, losses in curves.items():
+        axis.plot(
+            pairs or range(len(losses)),
+            [math.nan if y is None else y for y in losses],
+            label=name,
+            lw=1.1,
+            **LOOKS[name],
+        )
+    axis.set_ylim(0, 1.15 * max(y for y in curves["predict zero"] if y is not None))
+    axis.set_xlabel("pairs in the context")
+    axis.set_ylabel("loss (squared units of $y$)")

@@ -36,7 +36,7 @@ def write_report(
     from experiments.ledger.verify import recollections
     from experiments.report.build import build
     from experiments.report.material import check_finished, gathered
-    from experiments.report.quickly import seldom_collecting
+    from experiments.report.sphinx_extension import seldom_collecting
 
     place = out / SITE
     check_finished(out)

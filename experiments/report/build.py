@@ -18,7 +18,7 @@ MOST_PROCESSES = 4  # each holds all pages, half a gigabyte
 STATIC = Path(__file__).parent / "static"
 SETTINGS: Mapping[str, Any] = {
     "project": "Crosslayer",
-    "extensions": ["myst_parser", "experiments.report.mathml", "experiments.report.quickly"],
+    "extensions": ["myst_parser", "experiments.report.sphinx_extension"],
     "html_math_renderer": "mathml",
     "myst_enable_extensions": ["attrs_inline", "colon_fence", "deflist", "dollarmath"],
     "myst_heading_anchors": 3,

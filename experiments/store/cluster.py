@@ -58,14 +58,14 @@ class Ray:
         here = Path.cwd()
         begun: dict[Any, str] = {}
         failed: dict[str, str] = {}
-        progress: dict[str, float] = {}  # how far items are
+        told: dict[str, float] = {}  # how far items are
         before: dict[str, float] = {}  # and were when they last died
         heard = time.monotonic()
 
         def hear() -> None:
             for key, (done, note) in ray.get(board.take.remote()).items():
                 if key in items:  # and not a late word from the run before
-                    progress[key] = done
+                    told[key] = done
                     tell(key, done, note)
 
         with _token(run) as token:
@@ -81,13 +81,13 @@ class Ray:
                     for reference in _ready(ray, list(begun)):
                         key = begun.pop(reference)
                         try:
-                            outcome = ray.get(reference)
+                            found = ray.get(reference)
                         except ray.exceptions.RayTaskError as error:
                             failed[key] = _line(error.cause)
                         except ray.exceptions.RayError as error:
                             hear()
-                            if progress.get(key, 0.0) > before.get(key, 0.0):  # long ones outlive many failures
-                                before[key], tries[key] = progress[key], 0
+                            if told.get(key, 0.0) > before.get(key, 0.0):  # long ones outlive many failures
+                                before[key], tries[key] = told[key], 0
                             if tries[key] < TRIES:
                                 warn(f"{key} is tried again: {_line(error)}")
                                 waiting.append(key)
@@ -95,8 +95,8 @@ class Ray:
                             failed[key] = f"tried {TRIES} times, of which the last: {_line(error)}"
                         if key in failed:
                             warn(f"{key} cannot be computed: {failed[key]}")
-                        elif outcome is not None:
-                            seconds, result = outcome
+                        elif found is not None:
+                            seconds, result = found
                             pace.took(seconds)
                             yield key, result
                     if time.monotonic() - heard > POLL:
@@ -106,9 +106,9 @@ class Ray:
                 for reference in begun:
                     ray.cancel(reference, force=True)
         if failed:
-            key, reason = next(iter(failed.items()))
+            key, said = next(iter(failed.items()))
             others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-            raise UserError(f"{len(failed)} of {len(items)} could not be computed: {key}, {reason}{others}")
+            raise UserError(f"{len(failed)} of {len(items)} could not be computed: {key}, {said}{others}")
 
     def _connected(self) -> Any:
         return _connected()
@@ -152,13 +152,13 @@ def _result(
 
     A node that does not see the run's folder has one of its own.  Relative paths are from `place`, if that is there.
     """
-    began = last_report = time.monotonic()
+    began = told = time.monotonic()
 
     def tell(*news: Any) -> None:
         """Report now and then: a word for every step of short points would take longer than they do."""
-        nonlocal last_report
-        if time.monotonic() - last_report > POLL:
-            last_report = time.monotonic()
+        nonlocal told
+        if time.monotonic() - told > POLL:
+            told = time.monotonic()
             board.tell.remote(*news)
 
     with suppress(OSError):

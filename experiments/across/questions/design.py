@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.across.questions.values import LOSS, RESFORMER, SKIPV1, SVFORMER, TOY, by_the_papers
 from experiments.attnres.printed import ABLATION, PLACE
 from experiments.attnres.questions.depth import LOSSES, TENTH
-from experiments.campaign.drawing import THIRD
+from experiments.campaign.drawing import THIRD, in_rows
 from experiments.campaign.profiles import profiles
 from experiments.campaign.question import BASELINE, CONTROL, Config, Group
 from experiments.campaign.reading import arms
@@ -133,8 +133,6 @@ class Design(Signs):
         axis.set_ylabel("held-out loss less vanilla's (nats per token)")
 
     def _conditions(self, axis: Axes, found: Mapping[str, Mapping[Asking, Interval]]) -> None:
-        from experiments.drawing.rows import in_rows
-
         rows = {}
         for name, of_group in found.items():
             _, _, condition = name.partition("initial weights ")[2].partition(", ")

@@ -15,7 +15,7 @@ from icl.data.published import random_sequences
 from icl.published.reading import load
 from icl.published.writing import save
 from tests.experiments.cli.answers import outcome, prepare_text, refused, train
-from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.data.small import write_tokenizer
 from tests.icl.published.llama import CONFIG, state_dict, write
 
 BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "eos_token_id": 1}

@@ -14,7 +14,7 @@ from experiments.training import memory
 from experiments.training.model_folders import model_folder
 from icl.data.tokenizers import saved_tokenizer
 from tests.experiments.cli.answers import outcome, prepare_text, refused, train
-from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.data.small import write_tokenizer
 from tests.icl.published.llama import CONFIG, state_dict, write
 
 BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "tie_word_embeddings": True}

@@ -17,7 +17,7 @@ from experiments.store.folders import UserError
 from experiments.training.by_layer import Sample
 from experiments.training.layer_probes import FAMILIES
 from tests.experiments.cli.answers import outcome, prepare_text, refused, train
-from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.data.small import write_tokenizer
 from tests.icl.published.llama import CONFIG, published_from, state_dict, write
 from theory.plans.written import to_json
 from theory.resformer import measures

@@ -13,7 +13,7 @@ from experiments.commands import single
 from experiments.training.arms import Initial
 from icl.data.shards import open_data, read_manifest
 from tests.experiments.cli.answers import outcome, prepare_text, refused, train
-from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.data.small import write_tokenizer
 from tests.icl.published.llama import CONFIG, state_dict, write
 
 BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "eos_token_id": 1}

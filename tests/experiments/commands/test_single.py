@@ -18,7 +18,7 @@ from experiments.commands import names, request, single, training_figure
 from experiments.commands.single import train
 from experiments.commands.subjects import subject
 from experiments.commands.training_options import TrainingOptions
-from experiments.drawing import curves, style
+from experiments.drawing import style
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
 from experiments.training import memory
@@ -204,7 +204,9 @@ def test_a_figure_of_many_pairs_computes_few_points(monkeypatch):
     """Else a training of 500 pairs ends with minutes in which nothing is said."""
     asked = []
     monkeypatch.setattr(
-        curves, "curves", lambda d, n, sigma, pairs: asked.extend(pairs) or {"predict zero": [1.0] * len(pairs)}
+        training_figure,
+        "expected_losses",
+        lambda d, n, sigma, pairs: asked.extend(pairs) or {"predict zero": [1.0] * len(pairs)},
     )
     _, (axis,) = style.figure(1)
     held_out = {"loss": [1.0] * 501, "stderr": [0.1] * 501}

@@ -17,8 +17,7 @@ from icl.data import tokenizers
 from icl.data.published import PublishedTokenizer, random_sequences, sequences
 from icl.data.sources import documents
 from icl.data.tokenizers import END, from_ranks, load_tokenizer, train_bpe
-from tests.icl.data.small import SPECIAL
-from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.data.small import SPECIAL, write_tokenizer
 from theory.errors import BadInput
 
 TEXTS = st.lists(st.one_of(st.text(), st.sampled_from(SPECIAL)), max_size=8).map("".join)

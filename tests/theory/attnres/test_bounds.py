@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.theory.attnres.sizes import config_of, plan_of
-from tests.theory.attnres.written_out import largest, sigma, softmax, unit
+from tests.theory.attnres.written_out import config_of, largest, plan_of, sigma, softmax, unit
 from theory.attnres import bounds as attnres
 from theory.plans.depth import Chain, DepthAttention, DepthAverage, Residual
 

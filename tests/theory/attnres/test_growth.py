@@ -1,6 +1,7 @@
-"""Laws of growth against bounds, against decoders that attain them, and without each hypothesis."""
+"""Laws of growth with and without norms: bounds, decoders that attain them, and what falls without each hypothesis."""
 
 from dataclasses import replace
+from fractions import Fraction
 from math import sqrt
 
 import numpy as np
@@ -9,12 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import catalogue
 from experiments.attnres.networks import growing, read_norms
 from icl.models.decoder import Decoder
-from tests.theory.attnres.sizes import EXACT, RULES, SIZES, plan_of
-from theory.attnres import growth
+from tests.theory.attnres.written_out import ATTAINED, EXACT, RULES, SIZES, plan_of
+from theory.attnres import growth, unnormed
 from theory.attnres.bounds import read_bounds, start_scale
 from theory.attnres.coefficients import average_matrix, start_matrix
+from theory.attnres.hypotheses import ROWS, table
 from theory.plans.names import resolve
 from theory.plans.plan import DepthAttention, Residual
 
@@ -126,3 +129,50 @@ def test_typical_read(depth):
         assert growth.typical_read(depth, 2 * layers, 2.0, 3.0) == pytest.approx(sqrt(squares))
     assert growth.typical_read(Residual(), 400, 0, 1) == 20
     assert growth.typical_read(DepthAttention(), 399, 1, 1) == pytest.approx(1 / 20)
+
+
+def test_every_row_is_backed_by_a_check_of_the_ledger():
+    for row in ROWS:
+        assert row.check in {evidence.holds.__name__ for evidence in catalogue.claim(row.entry).evidence}
+
+
+def test_the_table_has_all_of_them():
+    assert table().count("falls:") == len(ROWS) >= 4
+    assert {"norm", "eps", "head", "zero"} <= set(table().replace(":", " ").split())
+
+
+factors = st.fractions(0, 3, max_denominator=8)
+
+
+@given(st.sampled_from(RULES), st.integers(1, 4), factors)
+def test_unnormed_law_is_the_last_bound(depth, layers, factor):
+    config, chosen = replace(SIZES, n_layers=layers, norm="none"), plan_of(layers, depth)
+    outputs = unnormed.unnormed_outputs(config, chosen, 1.0, [float(factor)] * 2 * layers)
+    last = read_bounds(config, chosen, 1.0, outputs)[-1]
+    assert last == pytest.approx(float(unnormed.unnormed_law(depth, 2 * layers, factor)), rel=1e-9)
+
+
+@given(st.integers(1, 6), st.integers(0, 2**16), st.sampled_from(ATTAINED))
+def test_random_unnormed_decoders_keep_below_the_bounds(layers, seed, name):
+    config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
+    model = Decoder(config, resolve(name, config.shape), seed=seed, std=0.7).double()
+    maps = [layer.attention.output.weight @ layer.attention.projections.value.weight for layer in model.layers]
+    factors = [float(torch.linalg.matrix_norm(m.detach(), 2)) for m in maps]
+    with torch.no_grad():
+        if name != "vanilla":
+            model.depth.query.normal_(0, 3)
+    found = read_norms(model)
+    outputs = unnormed.unnormed_outputs(config, model.plan, found[0], factors)
+    allowed = read_bounds(config, model.plan, found[0], outputs)
+    assert all(norm <= bound * (1 + EXACT) for norm, bound in zip(found, allowed, strict=True))
+
+
+@given(st.sampled_from(RULES), st.integers(1, 4), st.fractions(Fraction(1, 8), 3, max_denominator=8))
+def test_aligned_outputs_at_zero_queries(depth, layers, factor):
+    """A decoder of factors of the identity, exactly a product; with any query if keys are normed and eps = 0."""
+    config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
+    chosen = plan_of(layers, depth)
+    made = growth.extremal(replace(config, norm="rms"), resolve("vanilla", config.shape), 1.0, [1.0] * layers)
+    model = growing(config, chosen, made, 7.0, [float(factor)] * layers)
+    expected = unnormed.start_growth(config, chosen, factor)
+    assert read_norms(model)[-1] == pytest.approx(float(expected), rel=1e-9)

@@ -7,7 +7,7 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.theory.attnres.sizes import config_of, plan_of
+from tests.theory.attnres.written_out import config_of, plan_of
 from theory.attnres import mixing
 from theory.plans.accounting import depth_reads
 from theory.plans.depth import DepthAttention, Residual

@@ -6,7 +6,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from tests.theory.attnres.sizes import SIZES, config_of, plan_of
+from tests.theory.attnres.written_out import SIZES, config_of, plan_of
 from theory.attnres import (
     bounds,
     deep,

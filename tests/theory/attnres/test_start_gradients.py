@@ -1,4 +1,4 @@
-"""Gradients by depth at initial weights: slopes by another quadrature, and what is conserved along the stream."""
+"""Sizes and gradients at initial weights: slopes and mean squares by another quadrature, and what depth conserves."""
 
 from fractions import Fraction
 from itertools import accumulate
@@ -6,10 +6,11 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, ndtr
 
+from theory.attnres import typical
 from theory.attnres.initial import initial_reads
 from theory.attnres.start_gradients import sent_back, slope, start_gradients
 from theory.plans.names import resolve
@@ -71,3 +72,9 @@ def test_depth_attention_has_prenorm_s_times_the_number_of_sources(layers, size)
     )
     counts = [1 + -(-i // size) for i in range(2 * layers + 1)]
     assert block == pytest.approx([b * k**2 for b, k in zip(prenorm, counts, strict=True)])
+
+
+@given(st.floats(1e-4, 1e3))
+@settings(max_examples=20)
+def test_gelu_s_closed_form_is_its_quadrature(q):
+    assert typical.inner_square(q, "gelu") == pytest.approx(typical._inner_moment(q, "gelu", 2), rel=1e-7)

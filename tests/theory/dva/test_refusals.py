@@ -1,4 +1,4 @@
-"""What heads, gates, scores and sums over pairs refuse; the ledger's entries on them check what they return."""
+"""What the room of dynamic value attention refuses, and a derivation's numbers; the ledger checks what it returns."""
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from theory.dva.gate import query_of_ratio
 from theory.dva.heads import patterns
 from theory.dva.scores import factors
 from theory.errors import BadInput
+from theory.plans.setting import Setting
 
 ONE, OTHER, THIRD = np.eye(3)
 SAME = np.ones(3)
@@ -59,3 +60,13 @@ def test_bad_input(call):
 def test_ratios_that_no_gate_makes(v, k, wanted, says):
     with pytest.raises(BadInput, match=says):
         query_of_ratio(v, k, ONE, OTHER, wanted)
+
+
+def test_the_numbers_of_the_derivation():
+    alphas = np.linspace(0.3, 0.5, 21)
+    shares = [explained_by_squares(8, 0.5, alpha) for alpha in alphas]
+    assert alphas[int(np.argmax(shares))] == pytest.approx(0.40, abs=0.006)
+    assert max(shares) == pytest.approx(0.130, abs=5e-4)
+    assert Setting(1, 8, 0.5).signal_share == pytest.approx(0.780, abs=5e-4)
+    wins = {(d, rank) for d in range(1, 7) for rank in range(d + 1) if bounds(d, rank)[0] > rank * (d - rank)}
+    assert wins == {(d, rank) for d in range(1, 7) for rank in range(d + 1) if d <= 3 or rank in (0, 1, d - 1, d)}
