@@ -153,7 +153,9 @@ COEFFICIENTS: dict[str, dict[str, Any]] = {"fixed": SUMMED, "learned": LEARNED, 
 def _look(plan: Plan, sources: int) -> dict[str, Any]:
     if isinstance(plan.depth, DepthAttention):
         return LEARNED if plan.depth.query == "static" else BY_CONTENT
-    return LEARNED if isinstance(plan.depth, DepthAverage) and sources > 1 else SUMMED
+    if isinstance(plan.depth, DepthAverage):
+        return LEARNED if sources > 1 else SUMMED
+    return COEFFICIENTS[plan.depth.coefficients]
 
 
 def _legend(plan: Plan) -> list[Patch]:
@@ -163,7 +165,8 @@ def _legend(plan: Plan) -> list[Patch]:
     shown = [(n, h, mix) for n, h, head in heads for read in reads for mix in read(head)]
     terms = [(n, h, term) for n, h, mix in shown for term in mix.terms]
     several = isinstance(plan.depth, DepthAttention)
-    kinds = {kind for read in plan.depth.reach for kind in read.values()} if isinstance(plan.depth, Streams) else set()
+    reach = plan.depth.reach if isinstance(plan.depth, Streams) else ()
+    kinds: set[str] = {kind for read in reach for kind in read.values()} or {plan.depth.coefficients} - {"fixed"}
     content = "a learned share" if several and plan.depth.query == "static" else "a share that depends on the contents"  # type: ignore[attr-defined]
     clear = {"facecolor": "none", "edgecolor": "none"}
     dotted = {"facecolor": "none", "edgecolor": "#999999", "linestyle": ":"}

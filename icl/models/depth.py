@@ -17,7 +17,7 @@ from icl.models.streams import StreamsDepth
 from icl.models.weighted_sum import weighted_sum
 from theory.plans.accounting import two_phases
 from theory.plans.architecture import Architecture
-from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan
+from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan, Residual
 from theory.plans.streams import Streams
 
 State = tuple[Tensor, ...]
@@ -87,4 +87,6 @@ def depth_rule(config: Architecture, plan: Plan) -> DepthRule:
             return (TwoPhases if two_phases(rule) else AttentionDepth)(rule, config, plan)
         case Streams() as streams:
             return StreamsDepth(streams, config)
-    return ResidualDepth()
+        case Residual():
+            return ResidualDepth()
+    return plan.depth.module(config, plan)  # type: ignore[no-any-return]

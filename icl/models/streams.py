@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, rms_norm
 
 from icl.models.projections import Read
-from icl.models.weighted_sum import common, exact
+from icl.models.weighted_sum import common, exact, weighted_together
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture
 from theory.plans.mix import Learned
@@ -63,8 +63,9 @@ class StreamsDepth(nn.Module):
         writes = self.writes[sublayer]
         sources = {**state.streams, OUTPUT: out, INPUT: state.inputs[0]}
         streams = {number: state.streams[number] for number in self.unchanged[sublayer]}
-        for terms, numbers in writes:
-            streams |= dict.fromkeys(numbers, self._sum(terms, sources, state.gates))
+        sums = self._sums([terms for terms, _ in writes], sources, state.gates)
+        for (_, numbers), made in zip(writes, sums, strict=True):
+            streams |= dict.fromkeys(numbers, made)
         return self._before(sublayer + 1, streams)
 
     def coefficients(self, outputs: Sequence[Tensor]) -> list[Tensor]:
@@ -93,7 +94,27 @@ class StreamsDepth(nn.Module):
         """Return the state in front of step i."""
         step = self.rule.steps[i]
         gates = self._gates(f"step_{i}", step.gates, streams) if step.gates else ()
-        return Flow(streams, gates, tuple(self._sum(terms, streams, gates) for terms in step.reads))
+        return Flow(streams, gates, self._sums(step.reads, streams, gates))
+
+    def _sums(
+        self, sums: Sequence[Sum], sources: Mapping[int, Tensor], gates: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """Return weighted sums; several over the same sources are made together, with one gradient for each source."""
+        numbers = {stream: None for terms in sums for _, stream in terms}
+        alike = len(sums) > 1 and all({stream for _, stream in terms} == numbers.keys() for terms in sums)
+        weights = [weight for terms in sums for weight, _ in terms]
+        if not alike or any(isinstance(weight, Wide) for weight in weights) or not any(map(_is_made, weights)):
+            return tuple(self._sum(terms, sources, gates) for terms in sums)
+        taken = [sources[number] for number in numbers]
+        dtype, shape = common(taken), taken[0].shape[:2] if gates else (1, 1)
+        one = torch.ones((), dtype=exact(dtype), device=taken[0].device)
+        rows = []
+        for terms in sums:
+            for number in numbers:
+                weight = self._weight([w for w, stream in terms if stream == number], exact(dtype), gates)
+                rows.append((one if weight is None else weight * one).expand(*shape, 1))
+        stacked = torch.stack(rows).unflatten(0, (len(sums), len(numbers)))
+        return weighted_together(stacked, taken, dtype)
 
     def _sum(self, terms: Sum, sources: Mapping[int, Tensor], gates: tuple[Tensor, ...]) -> Tensor:
         """Return a weighted sum, made in float32 or better where a weight is not 1, and rounded once."""
@@ -185,6 +206,10 @@ def _changes(rule: Streams) -> tuple[list[list[int]], list[list[tuple[Sum, list[
         writes.append(list(by_sum.items()))
         there = set(unchanged[-1]) | {stream for numbers in by_sum.values() for stream in numbers}
     return unchanged, writes
+
+
+def _is_made(weight: Weight) -> bool:
+    return not isinstance(weight, int | float)
 
 
 def _form(group: Group, x: Tensor) -> Tensor:

@@ -20,8 +20,17 @@ from icl.stacks.mixes import Mixes, numbers
 from icl.training.optimiser import is_decayed
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
-from theory.plans.plan import Plan, learned, learned_parameters, longest_shift, plan
-from theory.plans.streams import Streams
+from theory.plans.plan import (
+    Chain,
+    DepthAttention,
+    DepthAverage,
+    Plan,
+    Residual,
+    learned,
+    learned_parameters,
+    longest_shift,
+    plan,
+)
 
 FLOATS = {"cpu": 2**18, "cuda": 2**27}  # of a chunk's weights and scores: what stays in a core's cache; what fits
 LEARNED = "learned"
@@ -46,8 +55,8 @@ def misfit(config: Architecture, of: Plan) -> str | None:
         return "a stack reads values of the tokens themselves, weighed by numbers"
     if of.dynamic != "no":
         return "a stack has no dynamic values"
-    if isinstance(of.depth, Streams):
-        return "a stack has one residual stream, or attention over depth, and no streams of a plan's own"
+    if not isinstance(of.depth, Residual | Chain | DepthAverage | DepthAttention):
+        return "a stack has one residual stream, or attention over depth, and no streams or depth rule of its own"
     if any(len(head.values) > 1 for row in of.table for head in row):
         return "a stack's heads attend over one list of keys, not over a concatenation"
     return None

@@ -80,6 +80,8 @@ def start_scale(config: Architecture, plan: Plan) -> list[float]:
         raise BadInput("a chain has no residual stream, so it does not start as a PreNorm network")
     if any(sum(map(len, sources)) != i + 1 for i, sources in enumerate(reads)):
         raise BadInput("a window leaves outputs out, so the network does not start as a PreNorm network")
+    if not isinstance(plan.depth, Residual | DepthAverage | DepthAttention):
+        raise BadInput(f"how a network starts under {plan.depth.words()} is not worked out")
     if not isinstance(plan.depth, DepthAttention):
         return [1.0] * len(reads)
     return [0.5 if plan.depth.score == "sigmoid" else 1 / len(sources) for sources in reads]

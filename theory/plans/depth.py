@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from math import isqrt
 from typing import Any, ClassVar, Literal, Self
 
-from theory.errors import field_problems
+from theory.errors import BadInput, field_problems
 
 Start = float | tuple[float, ...] | None  # the first value of a parameter, one for each of its rows; None: random
 
@@ -19,15 +19,20 @@ Start = float | tuple[float, ...] | None  # the first value of a parameter, one 
 class Depth:
     """A depth rule.  What a subclass does not say is that of a residual stream.
 
+    A rule of an installed paper is a frozen dataclass that derives from this one, in a module of the paper.  It says
+    what it counts, and in `module` what computes it; a folder of a training names it by its module and its class.
+
     Sublayers are counted from 0; read number i feeds sublayer i, and the last one the head.  Output 0 is the embedding,
     output i that of the i-th sublayer.  `per_layer` is the number of sublayers of a layer: 1 or, with feed-forward, 2.
 
     once_a_layer   sources are weighed after every layer alone: the other reads are of an existing stream
     reads_apart    some attention has one input for its queries, one for its keys and one for its values
     terms          the number of terms of every read, of a rule whose reads are no sums of sources; else None
+    coefficients   what a picture says of the coefficients of the outputs that are read
     """
 
     once_a_layer: ClassVar[bool] = False
+    coefficients: ClassVar[Literal["fixed", "learned", "gate"]] = "fixed"
 
     @property
     def reads_apart(self) -> bool:
@@ -72,6 +77,13 @@ class Depth:
     def alive(self, reads: Sequence[int]) -> int:
         """Return the vectors of the model's width per token that are alive at once, at most."""
         return max(reads)
+
+    def module(self, config: Any, plan: Any) -> Any:
+        """Return what computes the rule, an `icl.models.depth.DepthRule`, for a decoder of this architecture and plan.
+
+        Its parameters start as `starts` says, at zero where it says nothing.  The rules here need none of it.
+        """
+        raise BadInput(f"nothing says how to compute the depth rule {self!r}: it has no `module`")
 
     def to_json(self) -> dict[str, Any]:
         """Return the rule's fields as JSON content, for `from_json`."""

@@ -12,6 +12,7 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from theory.errors import BadInput
@@ -19,6 +20,7 @@ from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Resid
 from theory.plans.identity import canonical
 from theory.plans.mix import KINDS, Learned, Mix, Source, Term
 from theory.plans.plan import ABSENT, HeadPlan, Plan, Shape, checked
+from theory.plans.registry import owner
 from theory.plans.streams import Streams
 
 FLAGS = ("dynamic", "feed_forward", "output_projection")
@@ -33,7 +35,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "layers": plan.shape.layers,
         "heads": plan.shape.heads,
         "table": [[_head(head) for head in row] for row in plan.table],
-        "depth": {"kind": type(plan.depth).__name__, **plan.depth.to_json()},
+        "depth": {"kind": _kind(type(plan.depth)), **plan.depth.to_json()},
         **{name: getattr(plan, name) for name in FLAGS},
     }
 
@@ -44,13 +46,31 @@ def from_json(content: Any) -> Plan:
         shape = Shape(content["layers"], content["heads"])
         table = tuple(tuple(_read_head(head) for head in row) for row in content["table"])
         depth = dict(content.get("depth", {"kind": Residual.__name__}))
-        kind = DEPTHS[depth.pop("kind")]
+        kind = _depth(depth.pop("kind"))
         flags = {name: content[name] for name in FLAGS if name in content}
         return checked(Plan(shape, table, kind.from_json(depth), **flags))
     except BadInput:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise BadInput(f"it is no plan ({type(error).__name__}: {error})") from error
+
+
+def _kind(rule: type[Depth]) -> str:
+    name = rule.__qualname__
+    return name if DEPTHS.get(name) is rule else f"{rule.__module__}:{name}"
+
+
+def _depth(kind: str) -> type[Depth]:
+    """Return the depth rule of this name: ours, or MODULE:CLASS of an installed paper, and of nothing else."""
+    module, colon, name = kind.partition(":")
+    if not colon:
+        return DEPTHS[kind]
+    if owner(module) is None:
+        raise BadInput(f"its depth rule is {name} of {module}, and no installed paper has that module")
+    rule = getattr(import_module(module), name, None)
+    if not isinstance(rule, type) or not issubclass(rule, Depth):
+        raise BadInput(f"its depth rule is {name} of {module}, which is no depth rule")
+    return rule
 
 
 def _head(head: HeadPlan) -> dict[str, Any] | None:

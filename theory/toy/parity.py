@@ -26,7 +26,7 @@ in its input, nor are weights over depth, which look at outputs, even.  With any
 from __future__ import annotations
 
 from theory.plans.architecture import Architecture, Vectors
-from theory.plans.depth import DepthAttention
+from theory.plans.depth import Chain, DepthAttention, DepthAverage, Residual
 from theory.plans.plan import Plan
 from theory.plans.streams import Streams
 
@@ -34,12 +34,15 @@ from theory.plans.streams import Streams
 def keeps_signs(config: Architecture, plan: Plan) -> bool:
     """Return whether the theorem covers these models: then they explain nothing of prompts of its setting."""
     looks = isinstance(plan.depth, DepthAttention) and plan.depth.query != "static"
-    looks |= isinstance(plan.depth, Streams) and any(step.gates for step in plan.depth.steps)
+    if isinstance(plan.depth, Streams):
+        looks = any(step.gates for step in plan.depth.steps)
+    known = isinstance(plan.depth, Residual | Chain | DepthAverage | DepthAttention | Streams)
     constants = config.bias or config.qkv_bias or config.positions in ("bias", "learned")
     return (
         isinstance(config.stem, Vectors)
         and config.score == "linear"
         and config.copy_rank is None
         and plan.dynamic == "no"
+        and known
         and not (constants or looks or config.has_feed_forward(plan))
     )

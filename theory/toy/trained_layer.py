@@ -52,10 +52,9 @@ from math import exp, inf, log
 from typing import Any, Literal, get_args
 
 from theory.errors import InvalidSize, at_least, check_sizes
-from theory.plans.depth import DepthAttention, Residual
+from theory.plans.depth import Chain, DepthAttention, DepthAverage, Residual
 from theory.plans.heads import Heads, NotCovered, is_bound, toy_heads
 from theory.plans.plan import Plan
-from theory.plans.streams import Streams
 from theory.prompts.regression import ridge, zero
 from theory.prompts.setting import signal_share
 from theory.toy.generic_tokens import LARGEST_CHECKED, generic_width
@@ -96,8 +95,8 @@ def entry_bounds(
     depth = plan.depth
     if first == "positions" and isinstance(depth, DepthAttention):
         raise NotCovered("attention over depth reads the embedding: without a residual stream it has no meaning")
-    if isinstance(depth, Streams):
-        raise NotCovered("the toy's second layer reads a sum of outputs: streams have no meaning there")
+    if not isinstance(depth, Residual | Chain | DepthAverage | DepthAttention):
+        raise NotCovered("the toy's second layer reads a sum of outputs: streams and other rules have no meaning there")
     heads = toy_heads(replace(plan, depth=Residual()))
     constant = not isinstance(depth, DepthAttention) or depth.query == "static"
     count = _count(plan, heads) if counted else None
