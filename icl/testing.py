@@ -171,7 +171,7 @@ def _mixes_of_tokens(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name
     shift = st.sampled_from([0, 0, 1, 2] if shifts else [0])
     source = st.builds(Source, st.sampled_from(kinds), st.integers(1, layer), st.integers(1, shape.heads), shift)
     x = Learned(f"{name}_tied", 0.3)
-    own = [1.0, -2.0, x, 1 - x, Learned(f"{name}_wide", 0.5, wide=True)]
+    own: list[float | Learned] = [1.0, -2.0, x, 1 - x, Learned(f"{name}_wide", 0.5, wide=True)]
     own += [Learned(f"{name}_placed", 0.2, place=place) for place in (0, 3)]
     drawn = draw(st.lists(st.tuples(st.sampled_from(own), source), min_size=1, max_size=3, unique_by=lambda t: t[1]))
     return Mix(tuple(Term(weight, source) for weight, source in drawn))

@@ -28,7 +28,7 @@ from theory.plans.heads import ORDINARY, SKIP, Heads, shares, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 from theory.plans.setting import Setting
-from theory.plans.variants import VARIANTS, ours
+from theory.plans.variants import VARIANTS, of_the_papers
 from theory.prompts.setting import signal_share, zero_loss
 from theory.toy.value_maps import closed_form, explained_entry_bounds, needs_free_weights
 from theory.toy.width import most_entries_at_width

@@ -237,6 +237,15 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name", PLANS)
+def test_bf16_is_near(name):
+    built, tokens = generic(LLAMA, PLANS[name], 5), some_tokens()
+    with torch.no_grad():
+        exact = built(tokens)
+        near = built.bfloat16()(tokens).double()
+    assert float((exact - near).norm() / exact.norm()) < 0.1  # some twenty roundings to eight bits
+
+
+@pytest.mark.parametrize("name", PLANS)
 def test_plans_are_written_and_read(name):
     assert from_json(json.loads(json.dumps(to_json(PLANS[name])))) == PLANS[name]
 
