@@ -75,7 +75,7 @@ def depth(config: Architecture, device: str, variants: Sequence[str], batch: int
             side = sides[label] = Side(config, name, recipe, device=device, reads=reads)
             tokens = batch * config.context
             formula = 4 * tokens * activations(config, resolve(name, config.shape), fused=fast)
-            results[label] = {"same_answer": side.same_answer(), "kept": side.kept(), "formula": formula}
+            results[label] = {"same_answer": side.same_answer(), "kept": side.kept_for_backward(), "formula": formula}
         at(len(contenders))
     turns = in_turns({label: partial(side.seconds, TIMED[device]) for label, side in sides.items()})
     for label, of_turns in turns.items():

@@ -77,7 +77,7 @@ class Side:
         fast = self._gradients(fast=True)
         return bool((fast - self.plain).norm() <= AGREES[self.recipe.precision] * self.plain.norm())
 
-    def kept(self) -> int:
+    def kept_for_backward(self) -> int:
         """Return the bytes that a step keeps for its backward pass, parameters left out."""
         return kept_bytes(partial(self._loss, fast=True), self.model.parameters())
 

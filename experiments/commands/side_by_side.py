@@ -42,7 +42,7 @@ def side_by_side(places: Sequence[str]) -> Json:
                 "over_first": {name: own[name] / costs[0][name] if costs[0][name] else None for name in COSTS},
                 "loss": loss,
                 "loss_less_first": None if loss is None or first is None else loss - first,
-                "asked": None if model_folder.source is None else _asked(model_folder),
+                "asked": None if model_folder.source is None else _held_out(model_folder),
                 **(_training(model_folder) if model_folder.kind == "trained" else {"steps": None, "seed": None}),
             }
             for place, model_folder, own, loss in zip(places, model_folders, costs, losses, strict=True)
@@ -57,9 +57,9 @@ def _costs(model_folder: ModelFolder, context: int) -> tuple[int, int, int]:
 
 def _losses(model_folders: Sequence[ModelFolder]) -> list[float | None]:
     of_trainings = [model_folder for model_folder in model_folders if model_folder.kind == "trained"]
-    first = _asked(of_trainings[0]) if of_trainings else None
+    first = _held_out(of_trainings[0]) if of_trainings else None
     return [
-        _loss(model_folder) if model_folder.kind == "trained" and _asked(model_folder) == first else None
+        _loss(model_folder) if model_folder.kind == "trained" and _held_out(model_folder) == first else None
         for model_folder in model_folders
     ]
 
@@ -77,7 +77,7 @@ def _training(model_folder: ModelFolder) -> Json:
     return {"steps": arm.get("recipe", {}).get("steps"), "seed": arm.get("seed")}
 
 
-def _asked(model_folder: ModelFolder) -> str:
+def _held_out(model_folder: ModelFolder) -> str:
     """Return what decides a training's held-out data, wherever they lie."""
     source = model_folder.source
     if isinstance(source, PromptSource):

@@ -49,7 +49,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Found:
+class Evaluation:
     """The conclusions from a run's measurement, which may be large: it is read once, and not kept.
 
     checks   by the present rules
@@ -76,9 +76,9 @@ class Run:
         return self.folder.read("prediction.json")
 
     @cached_property
-    def found(self) -> Found:
+    def evaluation(self) -> Evaluation:
         measurement = self.folder.read("measurement.json")
-        return Found(
+        return Evaluation(
             conclusions(self.experiment, self.saved, self.prediction, measurement=measurement),
             untuned(measurement),
             table(self.experiment, self.prediction, measurement),
@@ -86,7 +86,7 @@ class Run:
 
     @property
     def checks(self) -> Sequence[Judgement]:
-        return self.found.checks
+        return self.evaluation.checks
 
     @property
     def verdict(self) -> str:

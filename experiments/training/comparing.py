@@ -46,7 +46,7 @@ class OwnVariant:
 
 def model_of(name: str, own: Sequence[OwnVariant], architecture: Architecture) -> tuple[Architecture, str | Plan]:
     """Return the sizes of a model and what `Arm` takes for its variant: one of a user's own, or by its name."""
-    return next((asked.on(architecture) for asked in own if asked.name == name), (architecture, name))
+    return next((variant.on(architecture) for variant in own if variant.name == name), (architecture, name))
 
 
 @runtime_checkable
@@ -76,7 +76,9 @@ def comparing(experiment: Experiment, profile: str, variants: Sequence[str]) -> 
         raise UserError(f"--variant: name another variant than {BASELINE}, against which it is compared")
     before = experiment.profiles[profile]
     architectures = experiment.architectures(before.config)
-    own = tuple(_asked(variant, name, architectures) for variant, name in zip(wanted, called(wanted), strict=True))
+    own = tuple(
+        _own_variant(variant, name, architectures) for variant, name in zip(wanted, called(wanted), strict=True)
+    )
     compared = copy(experiment)
     compared.name = named(experiment.name, variants)
     compared.title = f"{experiment.title}: {', '.join(variant.name for variant in own)}"
@@ -108,7 +110,7 @@ def called(variants: Sequence[str]) -> list[str]:
     return short if len(set(short)) == len(short) else list(variants)
 
 
-def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> OwnVariant:
+def _own_variant(variant: str, name: str, architectures: Sequence[Architecture]) -> OwnVariant:
     plans = [user_files.model(architecture, variant)[1] for architecture in architectures]
     try:
         toy = user_files.resolve(variant, TOY)

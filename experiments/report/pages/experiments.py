@@ -119,11 +119,11 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
         note = f" {escaped(words.SLACK_ALONE)}" if any(check.by_slack_alone for check in run.checks) else ""
         yield f"Each line shows the point that uses most of its tolerance.{note}"
         yield _all_checks(run.checks)
-    if rows := run.found.table:
+    if rows := run.evaluation.table:
         names, *others = [[escaped(cell) for cell in row] for row in rows]
         yield parts.table(names, others, kind="wide")
         yield parts.definition({escaped(word): escaped(meaning) for word, meaning in legend(run.experiment).items()})
-    for why, arms in by_reason(run.found.untuned).items():
+    for why, arms in by_reason(run.evaluation.untuned).items():
         yield f"Untuned, {escaped(why)}: {escaped('; '.join(arms))}."
     yield f"{head} Data, and where it comes from"
     yield "\n".join(f"- {{download}}`{path.name} </{parts.stored(path)}>`, {_size(path)}" for path in run.files())

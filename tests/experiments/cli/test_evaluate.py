@@ -123,7 +123,7 @@ def test_words_on_prompts(work, evaluated, tmp_path):
         assert f"held-out loss {last:.4f} +- " in out
         assert "after n = 3 pairs" in out
         assert ("the mean over the answers after 0 to 3 pairs" in out) == (answers > 1)
-        assert ("less the second tenth" in out) == (answers > 1) == (found["in_context"] is not None)
+        assert ("minus the second tenth" in out) == (answers > 1) == (found["in_context"] is not None)
         assert first_position(found) == 4 - answers
         assert stretches(found["by_position"], first=first_position(found))[0][-1] == 3
 
