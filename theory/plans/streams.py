@@ -84,7 +84,7 @@ class Gates:
 
     @property
     def passes(self) -> int:
-        """How often the map is applied."""
+        """The number of times that the map is applied."""
         return len(self.streams) if self.one_by_one else 1
 
     @property
