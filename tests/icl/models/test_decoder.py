@@ -21,9 +21,8 @@ from theory.plans.plan import DepthAttention, Learned, Shape, k, plan, v
 from theory.plans.presets import PRESETS
 from theory.plans.variants import VARIANTS
 
-OF_BRANCHES = {"gates": (".output_gate.",), "scales": (".scale.",), "residual_maps": (".residual.",)}
-PARTS = OF_BRANCHES | {
-    "tables": (".table.",),
+PARTS = {"gates": (".output_gate.",), "scales": (".scale.",), "residual_maps": (".residual.",), "tables": (".table.",)}
+PARTS |= {
     "embedding": ("stem.embedding", "stem.read_in", "stem.class_token"),
     "positions": ("position_bias",),
     "queries": (".query.weight", ".query.bias"),
@@ -32,7 +31,8 @@ PARTS = OF_BRANCHES | {
     "latent": ("latent_norm", "key_up", "value_up"),
     "dynamic": ("_gate.",),
     "output": (".output.",),
-    **{"copy": (".attention.a", ".attention.b"), "mixing": ("learned.",)},
+    "copy": (".attention.a", ".attention.b"),
+    "mixing": ("learned.",),
     "feed_forward": (".up.", ".gate.", ".down."),
     "depth": ("depth.",),
     "head": ("stem.head",),
