@@ -166,7 +166,8 @@ def _legend(plan: Plan) -> list[Patch]:
     terms = [(n, h, term) for n, h, mix in shown for term in mix.terms]
     several = isinstance(plan.depth, DepthAttention)
     reach = plan.depth.reach if isinstance(plan.depth, Streams) else ()
-    kinds: set[str] = {kind for read in reach for kind in read.values()} or {plan.depth.coefficients} - {"fixed"}
+    own = {str(plan.depth.coefficients)} - {"fixed"}
+    kinds: set[str] = {kind for read in reach for kind in read.values()} or own
     content = "a learned share" if several and plan.depth.query == "static" else "a share that depends on the contents"  # type: ignore[attr-defined]
     clear = {"facecolor": "none", "edgecolor": "none"}
     dotted = {"facecolor": "none", "edgecolor": "#999999", "linestyle": ":"}

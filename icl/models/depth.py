@@ -89,4 +89,4 @@ def depth_rule(config: Architecture, plan: Plan) -> DepthRule:
             return StreamsDepth(streams, config)
         case Residual():
             return ResidualDepth()
-    return plan.depth.module(config, plan)  # type: ignore[no-any-return]
+    return plan.depth.module(config, plan)

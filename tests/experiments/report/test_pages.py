@@ -175,7 +175,7 @@ def test_errata_are_in_the_order_of_the_text(material):
 
 def test_every_paper_has_an_answer_that_rests_on_entries(material):
     """Its numbers are those of the entries that it names."""
-    for room in material.rooms[:-1]:
+    for room in (room for room in material.rooms[:-1] if room.paper and not room.paper.further):
         answer = papers.answer(room)
         assert len(answer.lines) == 5
         assert answer.figure in [one.name for one in material.experiments_of(room)]

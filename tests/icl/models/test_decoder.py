@@ -21,17 +21,14 @@ from theory.plans.plan import DepthAttention, Learned, Shape, plan, v
 from theory.plans.presets import PRESETS
 from theory.plans.variants import VARIANTS
 
-PARTS = {
+PARTS = {"gates": (".output_gate.",), "scales": (".scale.",), "residual_maps": (".residual.",), "tables": (".table.",)}
+PARTS |= {
     "embedding": ("stem.embedding", "stem.read_in", "stem.class_token"),
     "positions": ("position_bias",),
     "queries": (".query.weight", ".query.bias"),
     "keys": (".key.weight", ".key.bias"),
     "values": (".value.weight", ".value.bias"),
     "latent": ("latent_norm", "key_up", "value_up"),
-    "gates": (".output_gate.",),
-    "tables": (".table.",),
-    "scales": (".scale.",),
-    "residual_maps": (".residual.",),
     "dynamic": ("_gate.",),
     "output": (".output.",),
     "copy": (".attention.a", ".attention.b"),
