@@ -180,21 +180,21 @@ def _mixes_of_tokens(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name
 def plans(
     max_layers: int = 3,
     max_heads: int = 3,
-    depths: Sequence[Depth] | None = None,
+    depths: Sequence[Depth] = (),
     *,
-    of_streams: bool = False,
-    of_tokens: bool = False,
+    streams: bool = False,
+    tables: bool = False,
 ) -> st.SearchStrategy[Plan]:
     """Draw any plan: sums and concatenations over earlier layers, missing heads, terms beside, any depth rule.
 
     Args:
         max_layers: The largest number of layers.
         max_heads: The largest number of heads per layer.
-        depths: The depth rules that are drawn from; None: `DEPTHS`, which are for widths that 2 and 5 divide.
-        of_streams: Draw `streams` for the depth rule.
-        of_tokens: Draw tables and shifted values too, and every kind of learned weight.
+        depths: The depth rules that are drawn from; none: `DEPTHS`, which are for widths that 2 and 5 divide.
+        streams: Draw streams for the depth rule.
+        tables: Draw tables and shifted values too, and every kind of learned weight.
     """
-    return _plans(max_layers, max_heads, DEPTHS if depths is None else depths, of_streams, of_tokens=of_tokens)
+    return _plans(max_layers, max_heads, depths or DEPTHS, streams, of_tokens=tables)
 
 
 @st.composite

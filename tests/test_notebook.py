@@ -43,7 +43,7 @@ def test_completion_shows_what_is_meant(package):
 
 
 def test_testing_offers_what_its_first_lines_name():
-    names = {"DEPTHS", "ToyCase", "check_identity", "head_tuples", "mixes", "plans", "tasks", "toy_cases"}
+    names = {"DEPTHS", "ToyCase", "check_identity", "head_tuples", "mixes", "plans", "streams", "tasks", "toy_cases"}
     assert set(icl.testing.__all__) == {name for name in dir(icl.testing) if not name.startswith("__")} == names
     there = {}
     exec("from icl.testing import *", there)  # as a user does

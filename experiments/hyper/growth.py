@@ -79,7 +79,7 @@ class Config:
 CPU = Config(streams=4, width=32, depths=(1, 2, 4, 8, 16, 32, 64, 128), off=0.1, logits=2.0, embedding=1.0)
 SMOKE = replace(CPU, width=8, depths=(1, 8, 32))
 FULL = replace(CPU, width=128, depths=(*CPU.depths, 256))
-DETECTS = "a factor of 1.5 in a typical length, and a length at the most that is off by 1e-9"
+DETECTS = "50 % of a typical length, and a length at the most that is off by 1e-9"
 
 
 class Growth:

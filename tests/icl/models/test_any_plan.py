@@ -247,7 +247,7 @@ def test_the_decoder_does_what_any_plan_says_with_biases_of_positions(plan, grou
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(plans(max_heads=2, of_streams=True), st.integers(1, 2), st.integers(1, 4))
+@given(plans(max_heads=2, streams=True), st.integers(1, 2), st.integers(1, 4))
 def test_the_decoder_does_what_any_streams_say(plan, group, length):
     compare(plan, group, 2, length)
 
@@ -260,7 +260,7 @@ def test_the_decoder_does_what_any_larger_plan_says(plan, group, batch, length):
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(plans(of_tokens=True), st.integers(1, 2), st.integers(1, 4), st.sampled_from(["softmax", "linear"]))
+@given(plans(tables=True), st.integers(1, 2), st.integers(1, 4), st.sampled_from(["softmax", "linear"]))
 def test_the_decoder_does_what_any_plan_says_with_tables_shifts_and_any_weight(plan, group, length, score):
     compare(plan, group, 2, length, score=score)
 

@@ -59,7 +59,7 @@ def test_latents_are_seen_through_a_window(name, window):
 
 @settings(max_examples=30)
 @given(
-    plans() | plans(of_streams=True) | plans(of_tokens=True),
+    plans() | plans(streams=True) | plans(tables=True),
     st.integers(1, 2),
     st.sampled_from(["none", "bias", "learned"]),
     st.sampled_from(["softmax", "linear"]),

@@ -17,7 +17,7 @@ from theory.plans.written import from_json, to_json
 
 
 @settings(max_examples=60)
-@given(plans() | plans(of_streams=True) | plans(of_tokens=True))
+@given(plans() | plans(streams=True) | plans(tables=True))
 @pytest.mark.long
 def test_any_plan_is_read_back(plan):
     read = from_json(json.loads(json.dumps(to_json(plan))))
