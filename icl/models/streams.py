@@ -33,9 +33,9 @@ class Flow(NamedTuple):
 class StreamsDepth(nn.Module):
     """The streams of a rule; those that nothing reads any more are dropped.
 
-    Parameters of step i, in float32 or better where they are used: `weights.step_i`, its learned weights,
-    `wide.step_i`, those for every coordinate, (weights, d), `map.step_i`, (gates, inputs), `hidden.step_i`, (hidden
-    width, inputs), and `offsets.step_i`, what is added to gates.  A weight that several steps use is of the first.
+    Parameters of step i, each called step_i, used in float32 or better: `weights`, its learned weights, `wide`, those
+    for every coordinate, (weights, d), `map`, (gates, inputs), `hidden`, (hidden width, inputs), and `offsets`, what is
+    added to gates.  A weight that several steps use is of the first.
     """
 
     def __init__(self, rule: Streams, config: Architecture) -> None:
