@@ -266,6 +266,23 @@ def test_folders_for_transformers_hold_them(name, tmp_path):
     assert architecture_of(content["architecture"]) == config
 
 
+@pytest.mark.parametrize("name", ["tables", "shifted"])
+def test_transformers_reads_them_with_padding_and_windows(name, tmp_path):
+    wrapped = pytest.importorskip("icl.published.wrapped")
+    built, tokens = generic(replace(LLAMA, windows=(3, 0)), PLANS[name], 1).float(), some_tokens()
+    own.save(built, tmp_path / "model")
+    loaded = wrapped.CrosslayerForCausalLM.from_pretrained(tmp_path / "model")
+    real = torch.ones(2, 9, dtype=torch.long)
+    real[0, :3] = 0
+    with torch.no_grad():
+        found = loaded(input_ids=tokens, attention_mask=real).logits
+        check_identity(found[:1, 3:], built(tokens[:1, 3:]), terms=100)
+        check_identity(found[1:], built(tokens[1:]), terms=100)
+        if name == "tables":
+            with pytest.raises(ValueError, match="not embedded tokens"):
+                loaded(inputs_embeds=built.stem.embed(tokens))
+
+
 def test_conversion_begins_at_the_trained_function():
     model, tokens = generic(LLAMA, plan(SHAPE), 2), some_tokens()
     shifts = plan(SHAPE, values=lambda n, h: v(n, h) + 2 * e(n, h))
