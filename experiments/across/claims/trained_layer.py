@@ -318,17 +318,12 @@ def one_head_of_layer_2(more: float) -> bool:
     betas, squares = np.linspace(0.3, 1, 71), mixed_tokens.best_square(2, N, SIGMA) * np.linspace(0.5, 2, 61)
     grid = (mixed_tokens.of_one_head(2, N, SIGMA, width=2, beta=b, square=s) for b, s in product(betas, squares))
     mixing = max(1.0, *map(float, grid)) + more
-    return all(
-        abs(entry_bounds(resolve(name, Shape(2, 2)), 2, N, sigma=SIGMA, width=2, causal=c, counted=True).least - mixing)
-        < 1e-3
-        and abs(
-            entry_bounds(resolve(name, Shape(2, 2)), 2, N, sigma=SIGMA, width=4, causal=c, counted=True).least
-            - 4
-            - more
-        )
-        < 1e-9
-        for name, c in product(ONE_ORDINARY, (True, False))
-    )
+    for name, causal in product(ONE_ORDINARY, (True, False)):
+        plan = resolve(name, Shape(2, 2))
+        narrow, wide = (entry_bounds(plan, 2, N, sigma=SIGMA, width=m, causal=causal, counted=True) for m in (2, 4))
+        if abs(narrow.least - mixing) >= 1e-3 or abs(wide.least - 4 - more) >= 1e-9:
+            return False
+    return True
 
 
 @TRAINED.check(
@@ -345,10 +340,8 @@ def causal_keys_of_layer_1(entries: Callable[[int, int], int]) -> bool:
         for heads in (1, 2, 4, 9, 10):
             plan = resolve("shared-keys", Shape(2, heads))
             kept = float((values[:heads] ** 2).sum())
-            if abs(kept - entries(heads, d * d)) > 1e-9 or entry_bounds(plan, d, N, sigma=SIGMA, width=d) != (
-                kept,
-                kept,
-            ):
+            bounds = entry_bounds(plan, d, N, sigma=SIGMA, width=d)
+            if abs(kept - entries(heads, d * d)) > 1e-9 or bounds != (kept, kept):
                 return False
             if entry_bounds(plan, d, N, sigma=SIGMA, width=d, causal=False) != (d * d, d * d):
                 return False
