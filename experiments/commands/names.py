@@ -17,7 +17,7 @@ from icl.recipe import SCHEDULES, Recipe
 from theory.errors import BadInput, check_sizes
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.law import law
-from theory.plans.names import pairs, sized
+from theory.plans.names import checked, pairs, sized
 from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS, resized
 from theory.plans.suggestions import suggestions, unknown
@@ -79,7 +79,7 @@ def arm(chosen: Model, options: TrainingOptions) -> Arm:
     precision = options.precision or ("fp32" if options.device == "cpu" else "bf16")
     length = (source.context if isinstance(source, TextSource) else 0) or config.context
     about = {**SCHEDULES[schedule].settings, **replaced, **of_user, "precision": precision}
-    return Arm(
+    training = Arm(
         architecture=config,
         variant=chosen.variant,
         label=chosen.label,
@@ -88,6 +88,8 @@ def arm(chosen: Model, options: TrainingOptions) -> Arm:
         seed=options.seed,
         initial=chosen.initial,
     )
+    checked(training.plan, config)  # prompts bring a stem of their own, which tables of tokens do not fit
+    return training
 
 
 def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, Source]:

@@ -115,7 +115,7 @@ def shifted(x: Tensor, tokens: int, before: Tensor | None) -> Tensor:
     if before is None:
         return nn.functional.pad(x, (0, 0, min(tokens, x.shape[2]), 0))[:, :, : x.shape[2]]
     column = torch.arange(x.shape[2], device=x.device).expand(len(x), -1)
-    for _ in range(tokens):
+    for _ in range(min(tokens, x.shape[2])):
         column = torch.where(column < 0, column, before.gather(1, column.clamp(min=0)))
     there = (column >= 0)[:, None, :, None]
     chosen = x.gather(2, column.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))

@@ -102,6 +102,11 @@ SIZES: dict[str, Callable[..., Architecture]] = {  # what is not a plan's, but t
     "laurel": laurel,
     "parallel": parallel,
 }
+ALTERNATIVES = (  # of which one part may stand in a name
+    (frozenset(HEAD_KINDS), "what the heads are"),
+    (frozenset({"gated-heads", "gated-outputs"}), "how what heads give is gated"),
+    (frozenset({"rezero", "layer-scale"}), "how what sublayers put out is scaled"),
+)
 
 _PART = re.compile(r"\s*(?P<file>[^:]+\.py:)?(?P<name>[^:]+?)\s*(?::(?P<options>.*))?$")
 
@@ -125,9 +130,10 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
     else:
         raise BadName(unknown("preset", preset, PRESETS, others={"variant": VARIANTS}))
     parts = (default if variant is None else variant).split("+")
-    kinds = [name for name, _ in map(parsed, parts) if name in HEAD_KINDS]
-    if len(kinds) > 1:
-        raise BadName(f"{' and '.join(kinds)} both say what the heads are")
+    for alternatives, what in ALTERNATIVES:
+        chosen = [name for name, _ in map(parsed, parts) if name in alternatives]
+        if len(chosen) > 1:
+            raise BadName(f"{' and '.join(chosen)} both say {what}")
     of_sizes = [part for part in parts if parsed(part)[0] in SIZES]
     named = [parsed(part)[0] for part in of_sizes]
     if len(set(named)) < len(named):

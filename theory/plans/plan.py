@@ -338,7 +338,9 @@ def _problems_of_learned(weight: Learned, where: str) -> Iterator[str]:
         if not isinstance(getattr(weight, name), bool):
             got = f"must be true or false, got {getattr(weight, name)!r}"
             yield f"{where}: `{name}` of the learned weight {weight.name} {got}"
-    if weight.place is not None and (type(weight.place) is not int or weight.place < 0 or weight.wide):
+    if weight.place is not None and weight.wide:
+        yield f"{where}: the learned weight {weight.name} is as wide as a head, and so has no place in another"
+    elif weight.place is not None and (type(weight.place) is not int or weight.place < 0):
         got = f"must be a whole number from 0, got {weight.place!r}"
         yield f"{where}: the place of the learned weight {weight.name} {got}"
     if not math.isfinite(weight.slope) or not weight.slope:

@@ -422,6 +422,9 @@ def _problems_of_gates(gates: Gates, there: set[int]) -> Iterator[str]:
     if not gates.groups or any(group.count < 1 for group in gates.groups):
         yield "there are gates in every group"
     for group in gates.groups:
+        factors = (weight.start if isinstance(weight, Learned) else weight for weight in (group.gain, group.scale))
+        if not all(map(math.isfinite, (*factors, *group.bias, *group.base))):
+            yield "gains, scales, biases and bases must be finite"
         if any(len(starts) not in (0, group.count * gates.passes) for starts in (group.bias, group.base)):
             yield f"there is a bias, or a base, for each of {group.count * gates.passes} gates or for none"
         if group.form == "sinkhorn" and (math.isqrt(group.count) ** 2 != group.count or not _whole(group.rounds, 1)):
@@ -452,7 +455,7 @@ def _sum_content(of_streams: Sum) -> list[list[Any]]:
 def _number(weight: Weight) -> Any:
     match weight:
         case Learned(name, start):
-            return {"learned": name, "start": start}
+            return {"learned": name, "start": start, **({"shared": True} if weight.shared else {})}
         case Wide(name, start):
             return {"wide": name, "start": start}
         case Gate(place):
@@ -495,5 +498,6 @@ def _read_number(content: Any) -> Any:
         return content
     if "gate" in content:
         return Gate(content["gate"])
-    kind = Wide if "wide" in content else Learned
-    return kind(content["wide" if kind is Wide else "learned"], content["start"])
+    if "wide" in content:
+        return Wide(content["wide"], content["start"])
+    return Learned(content["learned"], content["start"], content.get("shared", False))

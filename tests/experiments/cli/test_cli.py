@@ -127,6 +127,7 @@ def test_variants_are_listed(capsys):
         ("describe resformer", "unknown preset 'resformer', which is a variant; there are "),
         ("describe llama-2m --variant skipv1:ration=0.5", "skipv1 has no option 'ration'; did you mean ratio?"),
         (f"{TRAIN} --data regresion:d=3,n=8", "unknown data 'regresion:d=3,n=8'; did you mean regression:...?"),
+        (f"{TRAIN} --data {PROMPTS} --variant value-embeddings", "a table has a row for every token of a vocabulary"),
         (f"{TRAIN} --data {PROMPTS},spikes=4", "regression has no 'spikes'; did you mean spike?"),
         ("train --preset llama-2m --steps 9 --schedule skipv1_llama1", "did you mean skipv1-llama?"),
         ("run nothing", "unknown experiment 'nothing'; there are hyper-growth, resformer-blocks, dva-c"),

@@ -9,6 +9,7 @@ import torch
 from icl.conversion import convert
 from icl.models.cache import TOKENS, Cache, step
 from icl.models.decoder import Decoder
+from icl.models.frame import shifted as moved
 from icl.models.reading import Reader
 from icl.models.saved import architecture_of
 from icl.published import own
@@ -113,6 +114,7 @@ def test_ordinary_plans_are_read_term_by_term(name):
         (lambda n, h: Learned("a", 1.0, place=-1) * v(n, h), "place of the learned weight a must be a whole number"),
         (lambda n, h: Learned("a", 1.0, place=0 if h == 1 else None) * v(n, h), "not the same everywhere"),
         (lambda n, h: Learned("a", 1.0, wide=h == 1) * v(n, h), "not the same everywhere"),
+        (lambda n, h: Learned("a", 1.0, place=0, wide=True) * v(n, h), "as wide as a head, and so has no place"),
         (lambda n, h: shifted(v(n, h), -1), "must be shifted by a whole number of tokens from 0"),
     ],
 )
@@ -212,6 +214,13 @@ def test_padding_is_no_token_before():
         found = built(tokens, real)
         for row in range(2):
             check_identity(found[row : row + 1, real[row]], built(tokens[row : row + 1, real[row]]), terms=100)
+
+
+def test_beyond_the_first_token_there_is_nothing():
+    """However far beyond: what it takes grows with the sequence alone."""
+    x, before = torch.randn(2, 1, 9, 3), (torch.arange(9) - 1).expand(2, -1)
+    assert torch.equal(moved(x, 10**12, before), torch.zeros_like(x))
+    assert torch.equal(moved(x, 8, before)[:, :, 8], x[:, :, 0])
 
 
 def test_documents_do_not_reach_into_each_other():

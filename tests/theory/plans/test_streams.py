@@ -59,6 +59,8 @@ WRONG = [
         "form must be one of linear, tanh, sigmoid, relu, sinkhorn",
     ),
     (reading(*X, gates=Gates((1,), (Group(1, gain="2"),))), "a gain or a scale is a number or Learned"),
+    (reading(*X, gates=Gates((1,), (Group(1, gain=float("nan")),))), "gains, scales, biases and bases must be finite"),
+    (reading(*X, gates=Gates((1,), (Group(1, base=(float("inf"),)),))), "gains, scales, biases and bases must be"),
     (streams(Step((X,), ((1, NEXT), (1, X)))), "step 0: each stream is written once, and streams are counted from 1"),
     (streams(Step((X,), ((0, NEXT),))), "step 0: each stream is written once, and streams are counted from 1"),
     (streams(Step((X, X))), "step 0: one sum is read, or by attention three"),
@@ -66,6 +68,11 @@ WRONG = [
     (streams(PLAIN, head=Step((X, X, X))), "step 2: one sum is read, or by attention three"),
     (streams(PLAIN, head=PLAIN), "step 2: after the head's read nothing is written"),
 ]
+
+
+def test_weights_that_plans_share_are_written_as_such():
+    of_all = plan(Shape(1, 1), depth=reading((Learned("a", 1.0, shared=True), 1)))
+    assert from_json(to_json(of_all)) == of_all
 
 
 @pytest.mark.parametrize(("rule", "says"), WRONG, ids=range(len(WRONG)))
