@@ -1,6 +1,6 @@
 """Conversion of trained vanilla decoders to another plan, for further training (SkipV1Former, 5.1 and B.1).
 
-What both models have is taken over; tables that are read with fixed weights begin at 0.  Learned weights of a plan
+What both models have is taken over; tables whose weights are not 0 at first begin at 0.  Learned weights of a plan
 begin with every head reading what is its own, depth attention with queries of zero, depth averages at the newest
 output: so `resformer-learned`, `denseformer` and, where norms have no eps, `attnres` begin as the very function that
 was trained (`theory.attnres.zero_query`).  What an eps costs there is proportional to it while it is small beside a
@@ -48,6 +48,8 @@ takes a layer from what it was: `theory.skipv1.conversion`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -82,9 +84,11 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
         raise BadInput(misfit)
     found = Decoder(model.config, plan).to(next(model.parameters()))
     _take_over(model, found)
-    _empty_tables(found)
-    for name, value in _own(plan).items():
-        found.learned[learned_name(name)].copy_(torch.tensor(value))
+    numbers = _own(plan)
+    _empty_tables(found, numbers)
+    for name, parameter in learned_parameters(plan).items():
+        names = [f"{name}[{place}]" for place in parameter.places] or [name]
+        found.learned[learned_name(name)].copy_(torch.tensor([numbers[number] for number in names]))
     for old, new in zip(_attentions(model), _attentions(found), strict=True):
         _values(old, new, how)
     return found.eval()
@@ -106,24 +110,33 @@ def _take_over(model: Decoder, found: Decoder) -> None:
         parameter.copy_(module.cut(whole) if isinstance(module, HeadLinear | MergeLinear | PositionBias) else whole)
 
 
-def _empty_tables(model: Decoder) -> None:
-    """Set the rows of tables that are read with fixed weights to 0, so that they change nothing at first.
+def _empty_tables(model: Decoder, numbers: Mapping[str, float]) -> None:
+    """Set the rows of tables that are read with other weights than 0 to 0, so that they change nothing at first.
 
     Where a learned weight is 0 at first, the rows keep their starting values, else neither would get a gradient.
+
+    Args:
+        model: The model whose tables are emptied.
+        numbers: The first values of its learned numbers.
     """
     heads = [model.plan.head(*cell) for cell in model.plan.shape.cells()]
     terms = [term for head in heads for mix in (*head.values, head.beside) for term in mix.terms]
-    fixed = {t.source.layer for t in terms if t.source.kind == "e" and not isinstance(t.weight, Learned)}
+
+    def counts(weight: float | Learned) -> bool:
+        return not isinstance(weight, Learned) or weight.value(numbers[weight.number]) != 0
+
+    counted = {term.source.layer for term in terms if term.source.kind == "e" and counts(term.weight)}
     for attention in _attentions(model):
         table = attention.projections.table
-        if table is not None and attention.layer in fixed:
+        if table is not None and attention.layer in counted:
             table.weight.zero_()
 
 
-def _own(plan: Plan) -> dict[str, list[float]]:
-    """Return learned numbers with which heads read their own sources as much as they can: 1 for these, 0 for others.
+def _own(plan: Plan) -> dict[str, float]:
+    """Return learned numbers, by name, with which heads read their own sources as much as they can.
 
-    A number that stands in several places makes a weight of 1 where it is somewhere of a head's own.
+    Weights are 1 for these and 0 for others.  A number that stands in several places makes a weight of 1 where it is
+    somewhere of a head's own.
     """
     found: dict[str, tuple[bool, float]] = {}  # by number: whether it weighs a head's own, and its value
 
@@ -141,10 +154,7 @@ def _own(plan: Plan) -> dict[str, list[float]]:
             look(keys, "k", n, h)
             look(values, "v", n, h)
         look(head.beside, None, n, h)
-    return {
-        name: [found[number][1] for number in ([f"{name}[{i}]" for i in parameter.places] or [name])]
-        for name, parameter in learned_parameters(plan).items()
-    }
+    return {number: value for number, (_, value) in found.items()}
 
 
 def _values(old: Attention | LatentAttention, new: Attention | LatentAttention, how: str) -> None:

@@ -245,14 +245,11 @@ class Streams(Depth):
 
     def flops(self, d: int, reads: Sequence[int]) -> int:
         """Count the sums that are more than a stream as it is, and the maps to gates."""
-        count = 0
-        for step in self.steps:
-            count += sum(
-                2 * d * len({s for _, s in of_streams}) for of_streams in set(step.sums) if not _bare(of_streams)
-            )
-            if gates := step.gates:
-                inner = gates.hidden or gates.inputs * d
-                count += 2 * gates.passes * (gates.outputs * inner + gates.hidden * gates.inputs * d)
+        sums = (of_streams for step in self.steps for of_streams in set(step.sums) if not _bare(of_streams))
+        count = 2 * d * sum(len({stream for _, stream in of_streams}) for of_streams in sums)
+        for gates in (step.gates for step in self.steps if step.gates):
+            inner = gates.hidden or gates.inputs * d
+            count += 2 * gates.passes * (gates.outputs * inner + gates.hidden * gates.inputs * d)
         return count
 
     def saved(self, d: int, layers: int, per_layer: int) -> int:

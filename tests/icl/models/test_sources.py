@@ -294,9 +294,10 @@ def test_transformers_reads_them_with_padding_and_windows(name, tmp_path):
 
 def test_conversion_begins_at_the_trained_function():
     model, tokens = generic(LLAMA, plan(SHAPE), 2), some_tokens()
-    shifts = plan(SHAPE, values=lambda n, h: v(n, h) + 2 * e(n, h))
+    fixed = plan(SHAPE, values=lambda n, h: v(n, h) + 2 * e(n, h))
+    together = plan(SHAPE, values=lambda n, h: Learned(f"a_{n}", 0.5) * (v(n, h) + e(n, h)))
     with torch.no_grad():
-        for variant in ("tied-resformer", "lime", "shifted-values", "value-embeddings", shifts):
+        for variant in ("tied-resformer", "lime", "shifted-values", "value-embeddings", fixed, together):
             check_identity(convert(model, variant)(tokens), model(tokens), terms=10)
     weights = convert(model, "value-embeddings").learned
     assert (weights["w_own_2"].tolist(), weights["w_row_1"].tolist()) == ([1], [0])
