@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 
-from tests.icl.models.reference_cases import agree, cases
+from tests.icl.models.reference_cases import agree, cases, inputs_of
 from tests.icl.models.reference_depths import no_residual
 from tests.icl.models.reference_latents import LATENTS
 from tests.icl.models.reference_streams import hyper_dynamic, hyper_static, mhc
@@ -243,7 +243,7 @@ def test_a_wrong_formula_is_rejected(name):
     fixed = {"n_heads": 4, "n_kv_heads": 4, "d_model": 8, "least_layers": 3, "stems": ("tokens",)}
 
     @settings(max_examples=3)
-    @given(cases(**fixed).filter(lambda case: case.length > 1))
+    @given(cases(**fixed).filter(lambda case: bool(inputs_of(case).diff().any())))  # of equal tokens keys tell nothing
     def held(case):
         with pytest.raises((AssertionError, KeyError), match=r"differ by|weights that the paper|projections"):
             agree(case, VARIANTS[name].make(case.made.shape, **options), WRONG[name])
