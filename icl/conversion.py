@@ -89,14 +89,9 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
     for name, parameter in learned_parameters(plan).items():
         names = [f"{name}[{place}]" for place in parameter.places] or [name]
         found.learned[learned_name(name)].copy_(torch.tensor([numbers[number] for number in names]))
-    for old, new in zip(_attentions(model), _attentions(found), strict=True):
+    for old, new in zip(model.attentions, found.attentions, strict=True):
         _values(old, new, how)
     return found.eval()
-
-
-def _attentions(model: Decoder) -> list[Attention | LatentAttention]:
-    """Return the attention sublayers of all layers, whether or not feed-forwards lie between them."""
-    return [x for x in model.attentions if isinstance(x, Attention | LatentAttention)]
 
 
 def _take_over(model: Decoder, found: Decoder) -> None:
@@ -126,7 +121,7 @@ def _empty_tables(model: Decoder, numbers: Mapping[str, float]) -> None:
         return not isinstance(weight, Learned) or weight.value(numbers[weight.number]) != 0
 
     counted = {term.source.layer for term in terms if term.source.kind == "e" and counts(term.weight)}
-    for attention in _attentions(model):
+    for attention in model.attentions:
         table = attention.projections.table
         if table is not None and attention.layer in counted:
             table.weight.zero_()

@@ -19,11 +19,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from icl.models.attention import Attention
 from icl.models.copying import AssumedCopy
 from icl.models.decoder import Decoder
 from icl.models.frame import Frame, windowed
-from icl.models.latent import LatentAttention
 from icl.models.projections import HeadTable, entry, gate_entry
 from icl.models.reading import Reader, Segments
 from icl.models.rotary import rotation
@@ -88,7 +86,7 @@ class Cache:
             name: torch.zeros(batch, heads, self.room, width, dtype=of.dtype, device=of.device)
             for name, (heads, width) in sizes.items()
         }
-        attentions = [x for x in model.attentions if isinstance(x, Attention | LatentAttention)]
+        attentions = model.attentions
         self.readers: list[Segments] = [attention.attending(which) for attention in attentions]
         self.pieces = [None if config.latent else _pieces(segments, self.entries) for segments in self.readers]
         # Of each layer: what it makes of this, and which of the heads that it makes; None: all as they are.

@@ -76,9 +76,10 @@ class Decoder(nn.Module):
         return [sublayer for of_layer in parts for sublayer in of_layer]
 
     @property
-    def attentions(self) -> list[nn.Module]:
-        """The attention sublayers, or those parts of sublayers, of layer 1, of layer 2, and so on."""
-        return [layer.get_submodule("attention") for layer in self.layers]
+    def attentions(self) -> list[Attention | LatentAttention]:
+        """The attention sublayers, or those parts of sublayers, of layer 1, of layer 2, and so on; no assumed copy."""
+        parts = (layer.get_submodule("attention") for layer in self.layers)
+        return [part for part in parts if isinstance(part, Attention | LatentAttention)]
 
     def forward(self, inputs: Tensor, padding: Tensor | None = None) -> Tensor:
         """Return the stem's answer to its input; see `icl.models.stems` for the shapes.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -116,7 +117,7 @@ class _Dense:
 
     def __init__(self, runs: list[tuple[int, list[Term]]], sizes: Mapping[str, int]) -> None:
         self.names = list(sizes)
-        starts = dict(zip(sizes, [sum(list(sizes.values())[:i]) for i in range(len(sizes))], strict=True))
+        starts = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
         self.shape = sum(count for count, _ in runs), sum(sizes.values())
         fixed = [[0.0] * self.shape[1] for _ in range(self.shape[0])]
         chosen: dict[str, list[tuple[int, int, float]]] = {}  # by parameter: number, place in the matrix, slope

@@ -129,12 +129,6 @@ class Step:
     def weights(self) -> Iterator[Weight]:
         return (weight for of_streams in self.sums for weight, _ in of_streams)
 
-    @property
-    def used(self) -> set[int]:
-        """The streams from which the step makes anything."""
-        used = {stream for of_streams in self.sums for _, stream in of_streams if stream > 0}
-        return used | set(self.gates.streams if self.gates else ())
-
 
 @dataclass(frozen=True)
 class Streams(Depth):
