@@ -14,7 +14,7 @@ from theory.plans.architecture import Architecture
 class FeedForward(Branch):
     """A SwiGLU network where the architecture is gated, else a GELU network.
 
-    Beside attention (`icl.models.layer.ParallelLayer`), the norm and what else stands around a sublayer are attention's.
+    Beside attention, in a `ParallelLayer`, the norm and what else stands around a sublayer are attention's.
     """
 
     def __init__(self, config: Architecture) -> None:

@@ -1,4 +1,4 @@
-"""What PyTorch's own tools make of a decoder's layers in two processes: FSDP2, DDP, checkpointing and compiling by layer.
+"""What PyTorch's own tools make of layers in two processes: FSDP2, DDP, checkpointing and compiling by layer.
 
 Every process reads half of a batch; losses and gradients are left beside those of one process that reads all of it."""
 
