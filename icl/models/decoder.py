@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from icl.models.attention import Attention
 from icl.models.copying import AssumedCopy
-from icl.models.depth import depth_rule
+from icl.models.depth import depth_rule, in_steps
 from icl.models.feed_forward import FeedForward
 from icl.models.frame import Bank, Frame, norm, windowed
 from icl.models.initial import initialise
@@ -154,11 +154,13 @@ class Decoder(nn.Module):
         """Return the states from which the stem answers, (batch, T, d_model), for embedded tokens at these places."""
         if self.positions is not None:
             x = x + self.positions[places]
-        state = self.depth.start(self.dropout(x))
+        x = self.dropout(x)
+        depth = self.depth if frame.past is None else in_steps(self.depth, x)
+        state = depth.start(x)
         bank: Bank = {}
         for layer in self.layers:
-            state, bank = layer(state, bank, frame, depth=self.depth, dropout=self.dropout)
-        found: Tensor = self.norm(self.depth.read(self.config.sublayers(self.plan), state))
+            state, bank = layer(state, bank, frame, depth=depth, dropout=self.dropout)
+        found: Tensor = self.norm(depth.read(self.config.sublayers(self.plan), state))
         return found
 
     def _frame(self, x: Tensor, padding: Tensor | None) -> tuple[Frame, Tensor]:
