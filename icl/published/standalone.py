@@ -110,7 +110,8 @@ def module_of(name: str) -> str:
 
 def class_of(name: str) -> str:
     """Return what the names of the module's classes begin with."""
-    return "".join(word[:1].upper() + word[1:] for word in _words(name))
+    joined = "".join(word[:1].upper() + word[1:] for word in _words(name))
+    return joined if joined.isidentifier() else f"Crosslayer{joined}"
 
 
 def _words(name: str) -> list[str]:
