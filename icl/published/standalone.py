@@ -207,6 +207,7 @@ def _values(values: Values, config: Architecture) -> dict[str, str]:
         "and_first": ", and the first layer's values" if carried else "",
         "first_first": "the first layer's values and " if carried else "",
         "no_first": pieces.NO_FIRST if carried else "",
+        "first_and_sources": "first_value, *sources" if carried else "sources",
     }
 
 
@@ -216,11 +217,11 @@ def _depth(depth: DepthAttention | None, own: int, values: Values) -> dict[str, 
     if 0 < own < values.heads:
         constants.append(f"OWN_VALUE_HEADS = {own}  # of {values.heads}, in every layer after the first")
     if depth is None:
-        return {"constants": "\n".join(["", *constants]).rstrip("\n"), "init_depth": "", "last_read": ""}
+        return {"constants": "\n".join(constants), "init_depth": "", "last_read": ""}
     if depth.block > 1:
         constants.append(f"BLOCK = {depth.block}  # sublayers whose outputs are added up to one source")
     return {
-        "constants": "\n".join(["", *constants]).rstrip("\n"),
+        "constants": "\n".join(constants),
         "gain": pieces.GAIN if depth.key_norm else "",
         "query": "(self.query * self.gain)" if depth.key_norm else "self.query",
         "keys": pieces.NORMED_KEYS if depth.key_norm else pieces.BARE_KEYS,
@@ -238,14 +239,14 @@ def _title(values: Values, depth: DepthAttention | None) -> str:
 
 def _explained(values: Values, depth: DepthAttention | None) -> str:
     """Return what the variant is, in paragraphs of the file's docstring."""
-    sentences = values.words()
+    sentences = [values.words()]
     if not values.plain:
         if len(values.own) < values.heads:
             kept = f"{len(values.own)} of {values.heads} value heads" if values.own else "no values"
             sentences.append(f"Such a layer projects and caches {kept} of its own.")
         else:
             sentences.append("The sum is what is cached.")
-    paragraphs = [" ".join(sentences)]
+    paragraphs = ["  ".join(sentences)]
     if depth is not None:
         sources = (
             f"the embedding and the sums of every {depth.block} sublayers' outputs"

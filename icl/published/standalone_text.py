@@ -30,6 +30,7 @@ from transformers import DynamicCache, GenerationMixin, PretrainedConfig, PreTra
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
+
 $constants
 LOSS_ARGUMENTS = ("num_items_in_batch", "ignore_index", "shift_labels")
 NOT_READ = ("cache_position",)  # generate of older versions passes it
@@ -264,7 +265,8 @@ class ${name}DecoderLayer(GradientCheckpointingLayer):
         out$last_in = self.self_attn(x, rotation, visible, past_key_values$last_in)
         sources = written(sources, self.sublayer, out)
         out = self.mlp(self.post_attention_layernorm(self.mlp_read(sources)))
-        return ${first_in}*written(sources, self.sublayer + 1, out)
+        sources = written(sources, self.sublayer + 1, out)
+        return $first_and_sources
 ''')
 
 MODEL = Template('''
@@ -316,8 +318,7 @@ $last_read
             raise ValueError("give either input_ids or inputs_embeds")
         x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         use_cache = self.config.use_cache if use_cache is None else use_cache
-        checkpointing = self.training and any(layer.gradient_checkpointing for layer in self.layers)
-        if use_cache and past_key_values is None and not checkpointing:
+        if use_cache and past_key_values is None and not (self.gradient_checkpointing and self.training):
             past_key_values = DynamicCache()
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
         visible = visible_tokens(x, past, attention_mask, position_ids)
@@ -337,7 +338,7 @@ def visible_tokens(x, past, attention_mask, position_ids):
 
     x: (batch, T, hidden_size), the tokens after `past` others.  None: to all before it, and to itself.
     """
-    batch, length = x.shape[:2]
+    length = x.shape[1]
     if attention_mask is not None and attention_mask.dim() == 4:
         return attention_mask if attention_mask.dtype == torch.bool else attention_mask.to(x.dtype)
     column = torch.arange(past + length, device=x.device)
@@ -418,7 +419,7 @@ THROUGH_DEPTH = Template("""\
 $no_first
         for layer in self.layers:
             hidden_states.append(sources[-1])
-            ${first_in}*sources = layer(${first_in}rotation, visible, *sources, past_key_values=past_key_values)
+            $first_and_sources = layer(${first_in}rotation, visible, *sources, past_key_values=past_key_values)
         x = self.norm(self.last_read(sources))""")
 NO_FIRST = """\
         first_value = None  # which the first layer makes"""

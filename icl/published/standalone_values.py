@@ -46,11 +46,14 @@ class Values:
         parts = [self._of_run(run) for run in self.rule]
         return parts[0] if len(parts) == 1 else f"torch.cat([{', '.join(parts)}], dim=1)"
 
-    def words(self) -> list[str]:
-        """Return one sentence on each run of heads."""
+    def words(self) -> str:
+        """Return one sentence on what the heads attend over."""
         if self.plain:
-            return ["Every layer attends over values of its own."]
-        return [f"{self._heads(run)} attend over {self._sources(run)}." for run in self.rule]
+            return "Every layer attends over values of its own."
+        if len(self.rule) == 1:
+            return f"In every layer after the first, heads attend over {self._sources(self.rule[0])}."
+        parts = [f"{self._heads(run)} attend over {self._sources(run)}" for run in self.rule]
+        return f"In every layer after the first, key/value {'; '.join(parts)}."
 
     def _of_run(self, run: Run) -> str:
         return " + ".join(
@@ -67,16 +70,13 @@ class Values:
         return f"{name}[:, {start or ''}:{'' if stop == len(there) else stop}]"
 
     def _heads(self, run: Run) -> str:
-        if run.count == self.heads:
-            return "In every layer after the first, heads"
         last = run.first + run.count - 1
-        which = f"head {run.first}" if run.count == 1 else f"heads {run.first} to {last}"
-        return f"In every layer after the first, key/value {which}"
+        return f"head {run.first}" if run.count == 1 else f"heads {run.first} to {last}"
 
     def _sources(self, run: Run) -> str:
         parts = []
         for weight, _, layer, head, _ in run.terms:
-            whose = "the first layer's values" if layer == 1 else "values of their own"
+            whose = "the first layer's values" if layer == 1 else "their own values"
             moved = "" if head == run.first else f" (from head {head} on)"
             parts.append(f"{'' if weight == 1 else f'{weight:g} times '}{whose}{moved}")
         return " plus ".join(parts)

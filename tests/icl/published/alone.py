@@ -10,7 +10,7 @@ from pathlib import Path
 class Refusing(MetaPathFinder):
     """This project cannot be imported, wherever it is installed."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name, *_):
         if name.partition(".")[0] in ("icl", "theory", "experiments", "tests"):
             raise ImportError(f"{name} is not there")
 
