@@ -180,7 +180,7 @@ def source(config: Architecture, plan: Plan, name: str) -> str:
     names["through"] = pieces.filled(pieces.THROUGH if depth is None else pieces.THROUGH_DEPTH, names)
     layers = [pieces.LAYER] if depth is None else [pieces.DEPTH, pieces.DEPTH_LAYER]
     whole = [pieces.HEAD, pieces.ROTATION, pieces.ATTENTION, pieces.MLP, *layers, pieces.MODEL]
-    return "\n".join(pieces.filled(piece, names) for piece in whole)
+    return "\n".join(pieces.filled(piece, names) for piece in whole).rstrip("\n") + "\n"
 
 
 def _rotation(config: Architecture) -> dict[str, str]:

@@ -206,7 +206,7 @@ class ${name}DecoderLayer(GradientCheckpointingLayer):
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
     def forward(self, x, ${first_in}rotation, visible, past_key_values=None):
-        """Return the stream after this layer$and_first; arguments as those of `${name}Attention`."""
+        """Return the stream after this layer$and_first; arguments as for attention."""
         out$last_in = self.self_attn(self.input_layernorm(x), rotation, visible, past_key_values$last_in)
         x = x + out
         return x + self.mlp(self.post_attention_layernorm(x))$last_in
@@ -260,7 +260,7 @@ class ${name}DecoderLayer(GradientCheckpointingLayer):
         self.attention_read, self.mlp_read = DepthAttention(config), DepthAttention(config)
 
     def forward(self, ${first_in}rotation, visible, *sources, past_key_values=None):
-        """Return ${first_first}the sources after this layer; other arguments as those of `${name}Attention`."""
+        """Return ${first_first}the sources after this layer; other arguments as for attention."""
         x = self.input_layernorm(self.attention_read(sources))
         out$last_in = self.self_attn(x, rotation, visible, past_key_values$last_in)
         sources = written(sources, self.sublayer, out)
