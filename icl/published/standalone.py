@@ -208,6 +208,7 @@ def _values(values: Values, config: Architecture) -> dict[str, str]:
         "first_first": "the first layer's values and " if carried else "",
         "no_first": pieces.NO_FIRST if carried else "",
         "first_and_sources": "first_value, *sources" if carried else "sources",
+        "returned_sources": "first_value, *sources" if carried else "tuple(sources)",
     }
 
 

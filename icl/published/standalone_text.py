@@ -266,7 +266,7 @@ class ${name}DecoderLayer(GradientCheckpointingLayer):
         sources = written(sources, self.sublayer, out)
         out = self.mlp(self.post_attention_layernorm(self.mlp_read(sources)))
         sources = written(sources, self.sublayer + 1, out)
-        return $first_and_sources
+        return $returned_sources
 ''')
 
 MODEL = Template('''

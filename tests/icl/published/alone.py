@@ -48,7 +48,7 @@ def gradients(model, tokens):
 def recomputed(model, tokens, **options):
     """The gradients with activation checkpointing, and how often the first network ran."""
     calls = []
-    hook = model.model.layers[0].mlp.register_forward_hook(lambda *_: calls.append(1))
+    hook = model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
     model.train()
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
     found = gradients(model, tokens)
@@ -97,7 +97,7 @@ def answers(folder):
         found["last"] = model(tokens, logits_to_keep=2).logits
         found["states"] = len(model(tokens, output_hidden_states=True).hidden_states)
         found["tuple"] = model(tokens, return_dict=False)[0]
-        options = {"max_new_tokens": 6, "pad_token_id": 0, "do_sample": False}
+        options = {"max_new_tokens": 6, "pad_token_id": 0, "do_sample": False, "attention_mask": mask[:, -7:]}
         found["generated"] = model.generate(tokens[:, :7], **options)
         found["generated without"] = model.generate(tokens[:, :7], use_cache=False, **options)
         found["beams"] = model.generate(tokens[:, :7], num_beams=3, **options)
