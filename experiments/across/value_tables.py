@@ -127,8 +127,8 @@ class ValueTables:
     def predict(self, config: Config) -> Json:
         missed = {name: {str(n): arm.missed(n, config.width) for n in config.tokens} for name, arm in ARMS.items()}
         return {
-            "assumes": "tables of independent entries, as many columns for each layer as the width; no positions on the "
-            "embedding and no norm before layer 1's values; an embedding of full rank where it is not trained",
+            "assumes": "tables of independent entries, as many columns for each layer as the width; no positions on "
+            "the embedding and no norm before layer 1's values; an embedding of full rank where it is not trained",
             "source": "theory.toy.value_embeddings",
             "rule": f"the mean over tables lies within its interval, and {SLACK} of the square for the descent",
             "width": config.width,
