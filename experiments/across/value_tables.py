@@ -114,7 +114,8 @@ class ValueTables:
     caption = (
         "Beyond a vocabulary as large as the width they miss nearly all of it, unless the embedding serves one table "
         "alone. Share of random tables' square that is left after training a decoder's layer 1 values towards them, "
-        "over tokens per coordinate of the width. Lines: theory. Markers: means over tables, with joint 95 % intervals."
+        "over tokens per coordinate of the width. Lines join theory's values. Markers: means over tables, joint 95 % "
+        "intervals."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (CLAIM,)
