@@ -214,7 +214,7 @@ def train(cell: Cell, desk: Desk | None = None) -> Json:  # noqa: ARG001 - takes
     def closure() -> Tensor:
         newton.zero_grad()
         loss = (values(model, cell.tokens) - table).square().sum() / table.square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss
 
     newton.step(closure)

@@ -139,7 +139,11 @@ def reference(
     *, latent: Callable[..., Lists] | None = None, feed_forward: bool = True, output: bool = True
 ) -> Callable[[Rule], Rule]: ...
 def reference(
-    formula: Callable[..., Any] | None = None, *, latent: Callable[..., Lists] | None = None, **parts: bool
+    formula: Callable[..., Any] | None = None,
+    *,
+    latent: Callable[..., Lists] | None = None,
+    feed_forward: bool = True,
+    output: bool = True,
 ) -> Any:
     """Register what one head of a variant computes, under the function's name, as the variant's is made of its own.
 
@@ -149,7 +153,8 @@ def reference(
 
     def register(formula: Callable[..., Any]) -> Callable[..., Any]:
         def make(**options: Any) -> Reference:
-            return Reference(partial(formula, **options), latent and partial(latent, **options), **parts)
+            head, lists = partial(formula, **options), latent and partial(latent, **options)
+            return Reference(head, lists, feed_forward=feed_forward, output=output)
 
         REFERENCES[_name(formula)] = make
         return formula

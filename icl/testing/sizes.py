@@ -139,5 +139,5 @@ def generic(config: Architecture, plan: Plan, seed: int) -> Decoder:
     numbers = Generator(seed, 2)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.3 * numbers.normal(tuple(parameter.shape), torch.float64)
+            parameter.add_(0.3 * numbers.normal(tuple(parameter.shape), torch.float64))
     return model

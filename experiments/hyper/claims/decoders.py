@@ -50,7 +50,7 @@ def answer_and_gradients(model: Decoder) -> tuple[Tensor, dict[str, Tensor]]:
     import torch
 
     result: Tensor = model(torch.arange(16).view(4, 4))
-    result.square().mean().backward()  # type: ignore[no-untyped-call]
+    result.square().mean().backward()
     return result.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
@@ -111,7 +111,7 @@ def passed(variant: str, n: int) -> tuple[list[Sublayer], Array, list[Array]]:
     generator = torch.Generator().manual_seed(n)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.5 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            parameter.add_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
     reads: list[Array] = []
     outputs: list[Array] = []
     parts = [*model.sublayers, model.norm]
