@@ -41,7 +41,7 @@ VALUE, TABLE, EMBEDDING = f"{PROJECTIONS}.value.weight", f"{PROJECTIONS}.table.w
 
 @dataclass(frozen=True)
 class Arm:
-    """What is trained towards tables, and its figure's marks.
+    """A training towards tables, and its figure's marks.
 
     Attributes:
         words: The figure's name for it.

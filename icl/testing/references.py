@@ -145,7 +145,7 @@ def reference(
     feed_forward: bool = True,
     output: bool = True,
 ) -> Any:
-    """Register what one head of a variant computes, under the function's name, as the variant's is made of its own.
+    """Register what one head of a variant computes, under the function's name with `-` for `_`.
 
     The function takes a `Layer` and the head's number; its other arguments are the variant's options.  `REFERENCES` has
     a function from options to a `Reference`.  With or without arguments, which are those of `Reference`.

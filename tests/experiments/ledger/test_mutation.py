@@ -209,7 +209,7 @@ def test_of_a_built_decoder_what_a_check_calls_itself_is_judged(ledger):
         (line,) = mutation._calls(ledger[name].evidence, judged, modules)
         assert line["ok"]
         called[name] = {function.removeprefix("theory.plans.") for function in line["called"]}
-    own = {"accounting.total_parameters", "names.resolve", "architecture.Architecture.shape"}
+    own = {"accounting.total_parameters", "names.resolve"}
     assert called["made.built"] == own
     assert called["made.counted"] > own | {"accounting.parameters", "mix.v", "plan.plan"}
 
