@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from torch import Tensor
 
 from icl.models.decoder import Decoder
@@ -21,6 +21,8 @@ from theory.plans.variants import VARIANTS
 
 Leaves: TypeAlias = dict[str, Tensor]
 Answer: TypeAlias = tuple[Tensor, dict[str, Tensor]]  # an output, and gradients by parameter
+
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)  # to explain a failure takes as long again
 
 
 class Watched(dict[str, Tensor]):
@@ -59,7 +61,7 @@ def check_variant(name: str, *, options: Mapping[str, Any] | None = None, exampl
 def check_plan(make: Callable[[Shape], Plan], reference: Reference, *, examples: int = 4, **sizes: Any) -> None:
     """Assert that the plan of any shape is a reference; arguments as of `check_variant`."""
 
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples, deadline=None, phases=PHASES)
     @given(cases(**sizes))
     def hold(case: Case) -> None:
         check_reference(case, make(case.config.shape), reference)
