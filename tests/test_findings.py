@@ -46,6 +46,19 @@ def test_numbers_of_what_was_found():
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGE
 
 
+def test_numbers_of_value_tables():
+    prediction, measurement = both_of("value-tables")
+    count = sum(map(len, prediction["missed"].values()))
+    for arm, told in (
+        ("map", "16 tokens per coordinate {}, and {} after training"),
+        ("two", "leaves {} of two layers' tables together (trained: {})"),
+        ("four", "{} of four layers' ({})"),
+    ):
+        share = t_interval(measurement[arm]["128"], count)
+        trained = f"{share.mean:.3f} ± {share.half_width:.3f}"
+        assert told.format(f"{prediction['missed'][arm]['128']:.3f}", trained) in FINDINGS
+
+
 def test_numbers_of_the_long_bridge():
     found = {c.id: c for c in _compared("bridge/long")}
     verdicts = [c.verdict for c in found.values() if c.rule != "unpredicted"]
