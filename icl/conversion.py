@@ -60,7 +60,7 @@ from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, MergeLinear, learned_name
 from theory.errors import BadInput
 from theory.plans.architecture import misfits
-from theory.plans.mix import Kind, Learned, Mix, Source
+from theory.plans.mix import Kind, Learned, Mix, Source, Weight
 from theory.plans.names import fitting, resolve
 from theory.plans.plan import Plan, learned_parameters
 from theory.plans.suggestions import unknown
@@ -117,7 +117,7 @@ def _empty_tables(model: Decoder, numbers: Mapping[str, float]) -> None:
     heads = [model.plan.head(*cell) for cell in model.plan.shape.cells()]
     terms = [term for head in heads for mix in (*head.values, head.beside) for term in mix.terms]
 
-    def counts(weight: float | Learned) -> bool:
+    def counts(weight: Weight) -> bool:
         return not isinstance(weight, Learned) or weight.value(numbers[weight.number]) != 0
 
     counted = {term.source.layer for term in terms if term.source.kind == "e" and counts(term.weight)}
