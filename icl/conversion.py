@@ -6,7 +6,8 @@ output: so `resformer-learned`, `denseformer` and, where norms have no eps, `att
 was trained (`theory.attnres.zero_query`).  What an eps costs there is proportional to it while it is small beside a
 token's mean square over (2 L + 1)^2: a decoder of 8 layers and width 64, trained for 600 steps with an eps of 1e-5,
 changed its held-out loss of 5.03 by 3e-4 nats as `attnres`, by 4e-5 with an eps of 1e-6, and as `attnres-block:size=4`
-by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any weights.
+by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any weights.  Rules made of streams begin as they do in any
+model: `unet-skips` and `residual-lambdas` add to what was trained, unless with start=0 and embedding=0.
 
 Where a plan has fewer values of a layer's own than there were, H' of H, they are made of those that were:
 
