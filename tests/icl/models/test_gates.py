@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from icl.models.cache import Cache, step
 from icl.models.decoder import Decoder
@@ -17,7 +18,7 @@ from theory.plans.combine import combine
 from theory.plans.decoding import reads
 from theory.plans.heads import NotCovered, toy_heads
 from theory.plans.mix import e, gate, k, q, shifted, v
-from theory.plans.names import resolve
+from theory.plans.names import model, resolve
 from theory.plans.plan import Plan, Shape, plan
 from theory.plans.rooms import cache_bytes
 from theory.plans.sharding import sublayer_parameters
@@ -94,6 +95,22 @@ def test_gates_start_at_half():
     fixed = Decoder(LLAMA, plan(SHAPE, values=lambda n, h: v(n, h) + e(n, h) if n != 2 else v(n, h)), std=0.3).double()
     with torch.no_grad():
         check_identity(built(tokens), fixed(tokens), terms=100)
+
+
+@pytest.mark.parametrize("name", ["gated-value-embeddings", pytest.param("differential", marks=pytest.mark.slow)])
+@torch._dynamo.config.patch(error_on_recompile=True)
+@pytest.mark.long
+def test_compiles_whole_and_once(name):
+    torch.compiler.reset()
+    config, chosen = model(LLAMA, name)
+    built, twin = generic(config, chosen, 1), generic(config, chosen, 1)
+    compiled = torch.compile(built, fullgraph=True, backend="aot_eager")
+    losses = [cross_entropy(m(some_tokens()).flatten(0, 1), some_tokens().flatten()) for m in (compiled, twin)]
+    for loss in losses:
+        loss.backward()
+    check_identity(losses[0][None], losses[1][None], terms=1000)
+    for one, other in zip(built.parameters(), twin.parameters(), strict=True):
+        check_identity(one.grad, other.grad, terms=1000, scale=max(1.0, float(other.grad.norm())))
 
 
 @pytest.mark.parametrize(

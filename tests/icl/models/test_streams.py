@@ -144,6 +144,8 @@ def test_bf16_is_near(name):
         pytest.param("hyper-connections", 3, marks=pytest.mark.slow),
         pytest.param("mhc", 3, marks=pytest.mark.slow),
         pytest.param("deepcrossattention", 3, marks=pytest.mark.slow),
+        pytest.param("deepcrossattention:last=1", 3, marks=pytest.mark.slow),
+        pytest.param("delta-attnres", 3, marks=pytest.mark.slow),
     ],
 )
 @torch._dynamo.config.patch(error_on_recompile=True)
