@@ -20,17 +20,18 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     its sigmoid, of a scale what it multiplies, of a residual map what lies between its factors; rows of tables, and
     what is shifted.  Of the head: log-probabilities.
 
-    fused   attention with dropout, with a latent, with dynamic values or of pairs of heads has a fused kernel, as on a GPU
+    fused   attention with dropout, a latent, dynamic values or pairs of heads has a fused kernel, as on a GPU
     """
     d, sublayers, plan = config.d_model, config.sublayers(plan), config.attending(plan)
     outs = 1 + plan.output_projection + (plan.dynamic == "revised")
-    heads = sum(p.projected + p.output_gate + p.table + p.source_gate + outs * p.attended for p in projections(config, plan))
+    shapes = projections(config, plan)
+    heads = sum(p.projected + p.output_gate + p.table + p.source_gate + outs * p.attended for p in shapes)
     heads += config.width * sum(len(built(plan)[key]) * len(by_shift) for key, by_shift in shifts(plan).items())
     every = config.d_model * (config.output_scale != "no") + config.residual_rank
     if config.differential:
-        heads += sum(_of_pairs(p, fused) for p in projections(config, plan))
+        heads += sum(_of_pairs(p, fused) for p in shapes)
     if config.qk_norm:
-        heads += 2 * sum(p.query + p.key for p in projections(config, plan))
+        heads += 2 * sum(p.query + p.key for p in shapes)
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
     reads = reads_over_depth(config, plan)
     of_norm = {"none": 1, "layer": 2, "rms": 3}
