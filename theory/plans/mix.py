@@ -197,7 +197,7 @@ class Term:
 
     @property
     def read(self) -> tuple[Source, ...]:
-        """What must be there of tokens: the source, before it is shifted, and the gate that weighs it, if one does."""
+        """The sources that must be there of tokens: the one that is weighed, before its shift, and its gate, if any."""
         gate = (self.weight.source,) if isinstance(self.weight, Gated) else ()
         return self.source.unshifted, *gate
 
