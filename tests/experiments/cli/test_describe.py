@@ -83,6 +83,8 @@ def test_layers_and_depth_in_words():
     assert layer_words(*model("llama-60m", "window:size=7+qk-norm")) == told
     config, plan = model("llama-60m", "skipv1+gqa+window")
     assert (config.kv_heads, config.window, plan) == (4, config.context // 4, resolve("skipv1", config.shape))
+    pairs = "8 heads of 64, differences of pairs of heads, feed-forward of 1376"
+    assert layer_words(*model("llama-60m", "differential")) == pairs
     assert layer_words(*model("llama-60m", "mla")) == "8 heads from a latent of 128, feed-forward of 1376"
     words = [
         depth_words(resolve(name, SIX_BY_FOUR).depth) for name in ("vanilla", "attnres-block:size=3", "attnres-static")
@@ -134,6 +136,13 @@ def test_the_picture_has_a_cell_for_every_term():
     mixed = draw(*model("llama-60m", "resformer"), "").axes[0]
     assert len(cells(mixed)) == 8 + 7 * 8 * 2
     assert {round(cell.get_width(), 3) for cell in cells(mixed)} == {0.88, 0.44}
+
+
+def test_the_picture_marks_gates():
+    figure = draw(*model("llama-60m", "gated-value-embeddings"), "")
+    marked = [cell for cell in cells(figure.axes[0]) if cell.get_hatch()]
+    assert len(marked) == 4 * 8
+    assert "a weight of every token's own" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_the_picture_tells_depth_rules_apart():
