@@ -101,7 +101,7 @@ def training_bytes(
     """
     weights = 4 * total_parameters(config, plan)
     kept = activations(config, plan, fused=fused) if kept is None else kept
-    step = activation_bytes(config, kept, plan, sequences, number, fused=fused)
+    step = activation_bytes(config, kept, plan, sequences=sequences, number=number, fused=fused)
     tables = visible_bytes(config, plan, fused=fused)
     return max(4 * weights + step - tables, 9 * weights) + tables
 

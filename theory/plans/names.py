@@ -150,7 +150,7 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
     if len(set(named)) < len(named):
         raise BadName(f"{next(name for name in named if named.count(name) > 1)} is there twice")
     for name, options in map(parsed, of_sizes):
-        config = called(name, SIZES[name], options, config)
+        config = called(name, SIZES[name], options, first=config)
     return config, "+".join(part for part in parts if part not in of_sizes) or "vanilla"
 
 
@@ -193,7 +193,7 @@ def _plan(part: str, shape: Shape) -> Plan:
         raise BadName(f"{name} says something of a model's architecture; here there is no model")
     if name not in VARIANTS:
         raise BadName(unknown("variant", name, [*VARIANTS, *SIZES], others={"preset": PRESETS}))
-    return called(name, VARIANTS[name].make, options, shape)
+    return called(name, VARIANTS[name].make, options, first=shape)
 
 
 def parsed(part: str) -> tuple[str, str]:

@@ -113,7 +113,7 @@ class HeadPlan:
         return bool(self.values)
 
 
-ABSENT = HeadPlan(NOTHING, (), (), NOTHING)
+ABSENT = HeadPlan(NOTHING, (), (), beside=NOTHING)
 
 
 @dataclass(frozen=True)
@@ -243,11 +243,13 @@ def plan(
         for what, mix in (("queries", query), ("beside", addend)):
             if not isinstance(mix, Mix):
                 raise BadInput(f"layer {n}, head {h}: {what} must be a sum of sources, not {mix!r}")
-        return HeadPlan(query, sums("keys", n, h, keys(n, h)), attended, addend)
+        return HeadPlan(query, sums("keys", n, h, keys(n, h)), attended, beside=addend)
 
     layers, heads = range(1, shape.layers + 1), range(1, shape.heads + 1)
     table = tuple(tuple(head(n, h) for h in heads) for n in layers)
-    return checked(Plan(shape, table, depth, dynamic, feed_forward, output_projection))
+    return checked(
+        Plan(shape, table, depth, dynamic=dynamic, feed_forward=feed_forward, output_projection=output_projection)
+    )
 
 
 PARTS: dict[str, Callable[[HeadPlan], object]] = {
@@ -310,7 +312,7 @@ def _problems_of_heads(plan: Plan) -> Iterator[str]:
         uses += [("k", mix) for mix in head.keys] + [("v", mix) for mix in head.values]
         for kind, mix in uses:
             for term in mix.terms:
-                yield from _problems_of_term(plan.shape, term, kind, n, where)
+                yield from _problems_of_term(plan.shape, term, kind, layer=n, where=where)
                 weight = term.weight
                 if isinstance(weight, Gated) and channels.setdefault(weight.layer, weight.channels) != weight.channels:
                     yield f"{where}: the gates of layer {weight.layer} do not all read the same channels"
@@ -350,7 +352,7 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
         if ill_typed:
             return
     if isinstance(weight, Gated):
-        yield from _problems_of_gate(shape, weight, source, kind, layer, where=where)
+        yield from _problems_of_gate(shape, weight, source, kind=kind, layer=layer, where=where)
         return
     if not is_number(weight) and not isinstance(weight, Learned):
         yield f"{where}: the weight of {source} must be a number, Learned or a gate, got {weight!r}"

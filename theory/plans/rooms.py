@@ -31,12 +31,12 @@ def spans(config: Architecture, plan: Plan, tokens: int) -> Mapping[tuple[Kind, 
         head = plan.head(n, h)
         for source in (s for mix in (*head.keys, *head.values) for term in mix.terms for s in term.read):
             windows.setdefault((source.kind, source.layer), []).append(config.window_of(n))
-    return {key: _span(sizes, longest_shift(plan), config, tokens) for key, sizes in windows.items()}
+    return {key: _span(sizes, longest_shift(plan), config, tokens=tokens) for key, sizes in windows.items()}
 
 
 def gate_span(config: Architecture, plan: Plan, tokens: int, *, layer: int) -> int:
     """Return how many earlier tokens the keys' gates of a layer's dynamic values are kept of; 0: all."""
-    return _span([config.window_of(layer)], longest_shift(config.attending(plan)), config, tokens)
+    return _span([config.window_of(layer)], longest_shift(config.attending(plan)), config, tokens=tokens)
 
 
 def _span(windows: list[int], reach: int, config: Architecture, tokens: int) -> int:

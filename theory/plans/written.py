@@ -101,7 +101,7 @@ def _read_head(head: Mapping[str, Any] | None) -> HeadPlan:
     if head is None:
         return ABSENT
     keys, values = (tuple(_read_mix(mix) for mix in head[name]) for name in ("keys", "values"))
-    return HeadPlan(_read_mix(head["query"]), keys, values, _read_mix(head["beside"]))
+    return HeadPlan(_read_mix(head["query"]), keys, values, beside=_read_mix(head["beside"]))
 
 
 def _read_mix(terms: Any) -> Mix:
