@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 from icl.models.cache import Cache, step
 from icl.models.decoder import Decoder
+from icl.probes.attention import importance, value_norms
+from icl.probes.cross_layer import nearness
+from icl.probes.recording import observed
+from icl.published.layouts import vocabulary
 from icl.testing import check_identity
 from tests.icl.models.reference_cases import agree, cases, generic
 from tests.icl.models.reference_variants import REFERENCES
@@ -245,6 +249,26 @@ def test_pairs_of_heads_start_at_the_papers_weight():
     assert float(pair.weight().detach()) == pytest.approx(starts[1], abs=0.3)
     assert 0.01 < float(pair.first_query.detach().std()) < 0.3
     assert torch.equal(pair.norm.weight, torch.ones(8))
+
+
+def test_probes_see_every_head_of_a_pair_attend():
+    config = replace(PLAIN, differential=True)
+    built, tokens = generic(config, plan(config.shape), 1), torch.arange(8)[None] % 7
+
+    def see(at):
+        (values,) = at.values
+        assert values.shape == (1, 1, 8, 2 * config.width)
+        check_identity(at.weights() @ values, at.out, terms=10)
+        assert value_norms(at.values).shape == (1, 8)
+        check_identity(value_norms(at.values), value_norms((at.own_values,)), terms=10)
+        return importance(at)
+
+    with torch.no_grad():
+        found = observed(built, tokens, attention=see).attention
+    assert [shares.shape for shares in found.values()] == [(1, 4, 8)] * 3
+    assert nearness(built, tokens.expand(2, -1))["first"]["current"]
+    assert vocabulary(config) is None  # no published layout holds pairs
+    assert vocabulary(PLAIN) == PLAIN.stem
 
 
 def test_parts_by_name():
