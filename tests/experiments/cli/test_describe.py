@@ -4,7 +4,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from experiments.cli.describe import description, markdown, percent, variant_rows
+from experiments.cli.describe import description, markdown, percent, print_description, variant_rows
 from experiments.drawing.plans import FIRST, draw
 from theory.plans.names import model, resolve
 from theory.plans.plan import Shape
@@ -102,7 +102,17 @@ def test_what_is_saved_is_against_vanilla_on_the_preset_s_own_sizes():
     about = description("llama-60m", "vanilla", *model("llama-60m"), "fp32", 7)
     assert about["stated_parameters"] == "60M"
     assert about["cache_bytes_per_token"] == 8 * 2 * 512 * 4
+    assert about["cache_bytes_per_sequence"] == 7 * about["cache_bytes_per_token"]
     assert (about["context"], about["depth_bytes_per_token"]) == (7, 512 * 4)
+
+
+def test_a_sequence_s_cache_is_smaller_under_windows(capsys):
+    variant = "windows:pattern=(100,0)"
+    config, plan = model("llama-60m", variant)
+    about = description("llama-60m", variant, config, plan)
+    assert about["cache_bytes_per_sequence"] == 2 * 2 * 512 * (4 * 200 + 4 * 1024)
+    print_description(about, plan)
+    assert f"under their windows, {4 * 512 * 4 * 1224:,} bytes for 1,024 tokens" in capsys.readouterr().out
 
 
 def test_a_variant_that_does_not_fit_a_preset_has_no_costs():
