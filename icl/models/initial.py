@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.branch import OutputScale
+from icl.models.differential import SPREAD, PairDifference
 from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, HeadTable, MergeLinear, learned_name
 from theory.plans.architecture import Architecture
@@ -37,7 +38,7 @@ def initialise(
     biases are 0, gains 1.
     Depth attention starts at zero queries, which makes it a PreNorm network; depth averaging starts at the newest
     output alone; learned mixing weights, and what a depth rule names itself, start where the plan says, scales of
-    outputs where the architecture does, and residual maps at 0.
+    outputs where the architecture does, and residual maps and the maps to gates of sources at 0.
     """
     of_outputs = std / (2 * config.n_layers) ** 0.5 if scale_outputs else std
     starts: dict[str, Start] = {
@@ -60,8 +61,10 @@ def initialise(
 def _start(module: nn.Module, name: str, parameter: Tensor, seed: int, std: float) -> Tensor:
     if isinstance(module, nn.RMSNorm | nn.LayerNorm) and name.endswith("weight"):
         return torch.ones_like(parameter)
-    if name.endswith(("bias", ".up_map.weight")):
+    if name.endswith(("bias", ".up_map.weight", ".projections.gate.weight")):
         return torch.zeros_like(parameter)
+    if isinstance(module, PairDifference):
+        return SPREAD * numbers(seed, name, parameter.shape)
     if isinstance(module, OutputScale):
         return torch.full_like(parameter, module.start)
     if name.startswith("depth."):
