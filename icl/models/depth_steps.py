@@ -35,26 +35,28 @@ class StackedReads:
         self.embedded, dtype = embedded, exact(embedded.dtype)
         count, reads = embedded.numel() // self.width, self.queries.shape[1]
         self.queries = self.queries.to(dtype)
-        self.longer = embedded.new_full(
-            (count, self.sources, self.width + 1), (self.width * self.eps) ** 0.5, dtype=dtype
-        )
-        self.values = self.longer[..., :-1]
-        self.logits = embedded.new_empty(count, self.sources, reads, dtype=dtype)
+        beside = (self.width * self.eps) ** 0.5
+        longer = embedded.new_full((count, self.sources, self.width + 1), beside, dtype=dtype)
+        logits = embedded.new_empty(count, self.sources, reads, dtype=dtype)
+        self.values = longer[..., :-1]
+        self.longer_sources, self.value_sources = longer.unbind(1), self.values.unbind(1)
+        self.logits_of_source, self.logits_of_read = logits.unbind(1), logits.unbind(2)
         self._put(0, embedded, added=False)
 
     def read(self, sublayer: int, state: None) -> Tensor:
         if sublayer == 0:
             return self.embedded
         count = 1 + -(-sublayer // self.block)
-        weights = self.logits[:, :count, sublayer].softmax(-1)
-        return torch.bmm(weights[:, None], self.values[:, :count]).view(self.embedded.shape).to(self.embedded.dtype)
+        weights = self.logits_of_read[sublayer].narrow(1, 0, count).softmax(-1)
+        out = torch.bmm(weights.unsqueeze(1), self.values.narrow(1, 0, count))
+        return out.view(self.embedded.shape).to(self.embedded.dtype)
 
     def write(self, sublayer: int, state: None, out: Tensor) -> None:
         self._put(1 + sublayer // self.block, out, added=sublayer % self.block > 0)
 
     def _put(self, place: int, out: Tensor, *, added: bool) -> None:
         """Write or add an output to a source, and make its logits for every read."""
-        value, logits, flat = self.values[:, place], self.logits[:, place], out.reshape(-1, self.width)
+        value, logits, flat = self.value_sources[place], self.logits_of_source[place], out.reshape(-1, self.width)
         if added:
             value += flat
         else:
@@ -62,5 +64,5 @@ class StackedReads:
         if not self.normed:
             torch.mm(value, self.queries, out=logits)
             return
-        norm = torch.linalg.vector_norm(self.longer[:, place], dim=-1, keepdim=True)
+        norm = torch.linalg.vector_norm(self.longer_sources[place], dim=-1, keepdim=True)
         torch.div(torch.mm(value, self.queries), norm, out=logits)
