@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -13,7 +14,17 @@ from icl.models.dynamic_values import initial, revised
 from icl.models.few_queries import blockwise
 from icl.models.frame import Bank, Frame, for_queries, norm
 from icl.models.position_bias import PositionBias
-from icl.models.projections import HeadLinear, MergeLinear, Projections, Read, gate_entry, head_sizes, merged, spread
+from icl.models.projections import (
+    HeadLinear,
+    MergeLinear,
+    Projections,
+    Read,
+    by_head,
+    gate_entry,
+    head_sizes,
+    merged,
+    spread,
+)
 from icl.models.reading import Built, Reader, Segments
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.memory import QUERIES_AT_A_TIME
@@ -51,15 +62,15 @@ class Attention(Branch):
         if of_keys:
             self.key_gate = HeadLinear(d, config.kv_heads, live, width, config.qkv_bias)
         self.output_gate = None
+        self.gates_per_head = 1 if config.output_gate == "head" else width
         if gated:
-            numbers = 1 if config.output_gate == "head" else width
-            self.output_gate = HeadLinear(d, config.n_heads, spread(live, group), numbers, False)
+            self.output_gate = HeadLinear(d, config.n_heads, spread(live, group), self.gates_per_head, False)
         has_bias = config.positions == "bias"
         self.position_bias = PositionBias(config.context, config.n_heads, spread(live, group)) if has_bias else None
         self.output = None
         if plan.output_projection:
             self.output = MergeLinear(d, config.n_heads, spread(live, group), width, config.bias)
-        self.group, self.core = group, Core(config, plan)
+        self.group, self.width, self.core = group, width, Core(config, plan)
 
     def attending(self, exist: Built) -> Segments:
         """Return readers of what the heads attend over, from a bank that holds these heads of its entries."""
@@ -98,10 +109,11 @@ class Attention(Branch):
         else:
             out = torch.cat([self._piece(query, *view, frame, gates, bias) for view in views], dim=1)
         if self.output_gate is not None:
-            out = out * self.output_gate(x).sigmoid()
+            out = out * by_head(self.output_gate(x), self.gates_per_head).sigmoid()
         if self.beside is not None:
             out = out + for_queries(self.beside(bank, frame.learned), out.shape[1])
-        joined = merged(out) if self.output is None else self.output(out)
+        joined = merged(out)
+        joined = joined if self.output is None else self.output(joined)
         return joined, self.projections.still_needed(bank)
 
     def _piece(
@@ -126,10 +138,10 @@ class Attention(Branch):
 
     def _gates(self, x: Tensor, frame: Frame) -> tuple[Tensor, ...]:
         """Return the gates of dynamic values: the queries', and the keys' of all tokens attended over."""
-        gates = () if self.query_gate is None else (self.query_gate(x),)
+        gates = () if self.query_gate is None else (by_head(self.query_gate(x), self.width),)
         if self.key_gate is None:
             return gates
-        of_keys = self.key_gate(x)
+        of_keys = by_head(self.key_gate(x), self.width)
         return (*gates, of_keys if frame.past is None else frame.past.extended(gate_entry(self.layer), of_keys))
 
     def _bias(self, x: Tensor, frame: Frame) -> Tensor | None:
@@ -195,7 +207,9 @@ def attend(
     key, value = (x[0] if lists == 1 else torch.cat(x, dim=2) for x in (keys, values))
     visible, every = (x if x is None or lists == 1 else torch.cat([x] * lists, dim=-1) for x in (frame.visible, bias))
     causal = frame.causal and lists == 1
-    if linear or bias is not None:  # fused kernels have a softmax, and not all a gradient of a bias
+    if frame.see is not None:
+        return _explicit(query, key, value, visible, every, linear=linear, dropout=dropout, see=frame.see)
+    if linear or bias is not None or frame.explicit:  # fused kernels have a softmax, and not all a gradient of a bias
         some = partial(_explicit, linear=linear, dropout=dropout)
         return blockwise(some, (query,), (key, value), (visible, every), causal=causal)
     some = partial(_fused, dropout=dropout)
@@ -232,13 +246,23 @@ def attend_initial(
     """Attend with dynamic values of the initial form, which have no fused kernel.  Shapes as in `attend`."""
 
     def some(
-        query: Tensor, gate: Tensor, key: Tensor, value: Tensor, key_gate: Tensor, visible: Tensor, bias: Tensor
+        query: Tensor,
+        gate: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_gate: Tensor,
+        visible: Tensor | None,
+        bias: Tensor | None,
     ) -> Tensor:
         shares = weights(query, for_queries(key, query.shape[1]), visible, bias)
+        if frame.see is not None:
+            frame.see(shares)
         return initial(nn.functional.dropout(shares, dropout), gate, value, key_gate)
 
     query_gate, key_gate = gates
     of_keys, of_pairs = (key, value, key_gate), (frame.visible, bias)
+    if frame.see is not None:
+        return some(query, query_gate, *of_keys, *of_pairs)
     return blockwise(some, (query, query_gate), of_keys, of_pairs, causal=frame.causal)
 
 
@@ -251,8 +275,11 @@ def _explicit(
     *,
     linear: bool,
     dropout: float,
+    see: Callable[[Tensor], None] | None = None,
 ) -> Tensor:
     shares = weights(query, for_queries(key, query.shape[1]), visible, bias, linear=linear)
+    if see is not None:
+        see(shares)
     shares = shares if linear else nn.functional.dropout(shares, dropout)
     return shares @ for_queries(value, query.shape[1])
 

@@ -83,7 +83,7 @@ plan = resolve("post-norm:eps=0.1+skipv1", config.shape)
 model = Decoder(config, plan, std=0.3).double()
 tokens = torch.tensor([[1, 2, 3, 4]])
 x = model.stem.embed(tokens)
-frame, _ = model._frame(x, None)
+frame, _ = model.frame(x)
 bank = {}
 for sublayer in model.sublayers:
     out, bank = sublayer(x, bank, frame)
