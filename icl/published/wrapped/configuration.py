@@ -37,6 +37,7 @@ class CrosslayerConfig(PretrainedConfig):
             intermediate_size, vocab_size, max_position_embeddings, rms_norm_eps, rope_parameters, tie_word_embeddings.
         plan: A variant's name, such as "skipv1+gqa", or a plan as `theory.plans.written` writes it.
         initializer_range: The deviation of initial weights, the `std` of `icl.models.initial.initialise`.
+        use_cache: Whether a forward pass answers a cache, unless it is told; by default where a model is causal.
         others: Fields of transformers.  Those that tools read are set from the architecture.
 
     Raises:
@@ -51,6 +52,7 @@ class CrosslayerConfig(PretrainedConfig):
         architecture: dict[str, Any] | None = None,
         plan: dict[str, Any] | str | None = None,
         initializer_range: float = 0.02,
+        use_cache: bool | None = None,
         **others: Any,
     ) -> None:
         if architecture is None:
@@ -64,8 +66,8 @@ class CrosslayerConfig(PretrainedConfig):
             sizes, chosen = model(sizes, plan or "vanilla")
         self.architecture, self.plan = asdict(sizes), to_json(chosen)
         self.initializer_range = initializer_range
-        causal = sizes.mask == "causal" and sizes.copy_rank is None
-        super().__init__(**{"use_cache": causal, "auto_map": AUTO, **others, **fields(sizes)})
+        self.use_cache = sizes.mask == "causal" and sizes.copy_rank is None if use_cache is None else use_cache
+        super().__init__(**{"auto_map": AUTO, **others, **fields(sizes)})
 
     def described(self) -> tuple[Architecture, Plan]:
         """Return the architecture and the plan of the decoder.
