@@ -83,12 +83,7 @@ class Kept:
                 found[base] = max(most, window + shift) if window and most else 0
         return found
 
-    def columns(self, layer: int, new: int, columns: int) -> int:
-        """Return how many of the last columns a layer attends over, of `new` tokens and those before."""
-        window = self.config.window_of(layer) if self.windowed else 0
-        return min(columns, window - 1 + new) if window else columns
-
-    def prepare(self, cache: AnyCache, batch: int) -> None:
+    def prepare(self, cache: AnyCache, batch: int | None = None) -> None:
         """Give an empty cache the layers of this module; a cache that has them already may hold tokens.
 
         Raises:
@@ -99,7 +94,7 @@ class Kept:
             if isinstance(there, Growing | Windowed | Fixed):
                 if there.slot != slot:
                     raise ValueError("past_key_values: it holds what another plan keeps")
-                if there.is_initialized and there.keys is not None and there.keys.shape[0] != batch:
+                if batch is not None and there.is_initialized and there.keys.shape[0] != batch:
                     raise ValueError(f"past_key_values: it is of {there.keys.shape[0]} sequences, not {batch}")
                 continue
             layer = _layer(slot, cache, there)
@@ -168,8 +163,14 @@ class Past:
 
     def __init__(self, kept: Kept, cache: AnyCache, x: Tensor, *, columns: int, first: Tensor | None) -> None:
         self.kept, self.cache, self.columns, self.first = kept, cache, columns, first
+        self.cropped = kept.windowed and not isinstance(cache.layers[0], Fixed)
         self.new, self.nothing = x.shape[1], x.new_empty(len(x), 0, x.shape[1], 1)
         self.seen: dict[str, Tensor] = {}
+
+    def count(self, layer: int) -> int:
+        """Return how many of the last columns a layer attends over: its window, and the new tokens, or all."""
+        window = self.kept.config.window_of(layer) if self.cropped else 0
+        return min(self.columns, window - 1 + self.new) if window else self.columns
 
     @property
     def held(self) -> Tensor:
@@ -219,7 +220,7 @@ class Past:
 
     def _last(self, name: str, layer: int, shift: int = 0) -> Tensor:
         """Return the columns of an entry that a layer attends over, or those so many tokens before; zeros before 0."""
-        there, count = self.seen[name], self.kept.columns(layer, self.new, self.columns)
+        there, count = self.seen[name], self.count(layer)
         end = there.shape[2] - shift
         found = there[:, :, max(0, end - count) : max(0, end)]
         missing = count - found.shape[2]

@@ -69,6 +69,10 @@ class CrosslayerConfig(PretrainedConfig):
         self.use_cache = sizes.mask == "causal" and sizes.copy_rank is None if use_cache is None else use_cache
         super().__init__(**{"auto_map": AUTO, **others, **fields(sizes)})
 
+    @classmethod
+    def register_for_auto_class(cls, auto_class: str = "AutoConfig") -> None:
+        """Do nothing: what is saved names the installed package, and holds no copy of its code."""
+
     def described(self) -> tuple[Architecture, Plan]:
         """Return the architecture and the plan of the decoder.
 

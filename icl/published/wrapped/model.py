@@ -142,6 +142,20 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         """Return the mask of `generate` as it is, (batch, columns so far), whatever the cache."""
         return attention_mask
 
+    def _prepare_cache_for_generation(
+        self, generation_config: Any, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Prepare the cache of `generate` before it is told to remember what it drops."""
+        found = super()._prepare_cache_for_generation(  # type: ignore[no-untyped-call]
+            generation_config, model_kwargs, *args, **kwargs
+        )
+        cache = model_kwargs.get("past_key_values")
+        if isinstance(cache, Cache):
+            self.kept().prepare(cache)
+            if getattr(generation_config, "is_assistant", False):
+                cache.activate_past_recording()
+        return found
+
     def kept(self, argument: str = "past_key_values") -> Kept:
         """Return what the decoder keeps of every token.
 
@@ -283,10 +297,10 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         causal = place.visible is None and new == columns
         visible = place.rows[:, None] >= place.columns if causal else place.visible
         by_layer = windowed(config, visible, causal, places=place.rows, held=place.columns)
-        if kept.windowed:
+        if past.cropped:
             every = by_layer or [(visible, causal)] * config.n_layers
             by_layer = tuple(
-                (None if seen is None else seen[..., -kept.columns(n, new, columns) :], whole)
+                (None if seen is None else seen[..., -past.count(n) :], whole)
                 for n, (seen, whole) in enumerate(every, 1)
             )
         assert place.places is not None

@@ -61,7 +61,8 @@ def wrapped(built):
 
 
 def tokens(batch=2, length=12, seed=1):
-    return torch.randint(VOCAB, (batch, length), generator=torch.Generator().manual_seed(seed))
+    """Tokens without the one for padding, which `generate` would take for padding within a text."""
+    return torch.randint(1, VOCAB, (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
 def left_padded(batch=2, length=12, padding=4):

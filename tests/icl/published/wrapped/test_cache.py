@@ -188,9 +188,10 @@ def test_a_prompt_is_continued_from_its_cache(name, models, monkeypatch):
     first = model.generate(tokens(1), max_new_tokens=5, do_sample=False, return_dict_in_generate=True)
     longer = torch.cat([first.sequences, tokens(1, 4, seed=2)], 1)
     lengths = read_lengths(model, monkeypatch)
-    found = model.generate(longer, past_key_values=first.past_key_values, max_new_tokens=4, do_sample=False)
+    options = {"attention_mask": torch.ones_like(longer), "max_new_tokens": 4, "do_sample": False}
+    found = model.generate(longer, past_key_values=first.past_key_values, **options)
     assert lengths == [5, 1, 1, 1]
-    assert found.tolist() == model.generate(longer, max_new_tokens=4, do_sample=False).tolist()
+    assert found.tolist() == model.generate(longer, **options).tolist()
 
 
 @few_plans

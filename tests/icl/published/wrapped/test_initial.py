@@ -125,5 +125,7 @@ def test_modules_of_others_start_as_transformers_starts_them():
     model = wrapped(decoder("vanilla"))
     new = nn.Embedding(1000, 24)
     model._init_weights(new)
-    assert abs(float(new.weight.detach().std()) / model.config.initializer_range - 1) < 5 / (2 * new.weight.numel()) ** 0.5
+    assert (
+        abs(float(new.weight.detach().std()) / model.config.initializer_range - 1) < 5 / (2 * new.weight.numel()) ** 0.5
+    )
     assert CONFIG.d_model == 24
