@@ -102,7 +102,7 @@ class Attention(Branch):
         query = self.queries(bank, frame.learned)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         gates, bias = self._gates(x, frame), self._bias(x, frame)
-        views = None if frame.past is None else frame.past.views(self.layer)
+        views = None if frame.past is None or frame.see is not None else frame.past.views(self.layer)
         if views is None:
             keys, values = zip(*((k(seen, frame.learned), v(seen, frame.learned)) for k, v in segments), strict=True)
             out = self.core(query, keys, values, frame, gates, bias)

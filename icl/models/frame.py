@@ -58,8 +58,7 @@ class Frame:
     before      (batch, T), the column of the token before each, -1 where there is none; None: the column before
     by_layer    `visible` and `causal` of every layer, where they differ; (): they do not
     explicit    attention's weights are made as they are written, and no fused kernel is used
-    see         called with the weights of attention, (batch, H, T, columns), which are then explicit; of
-                several calls in a layer each is for some heads
+    see         called once a layer with the weights of its attention, (batch, H, T, columns), which are then explicit
     """
 
     visible: Tensor | None

@@ -91,7 +91,7 @@ class LatentAttention(Branch):
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         query = self.queries(bank, frame.learned)
         made = [(self._latent(value, seen, frame), key(seen, frame.learned)) for key, value in segments]
-        few = frame.past is not None and self._absorbing_pays(x.shape[1])
+        few = frame.past is not None and frame.see is None and self._absorbing_pays(x.shape[1])
         out = self._on_latents(query, made, frame) if few else self._on_heads(query, made, frame)
         joined = merged(out)
         joined = joined if self.output is None else self.output(joined)

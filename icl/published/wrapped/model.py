@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from icl.published.own import CODE, MODULE
 from icl.published.wrapped.arguments import Placement, check_implementation, check_refused, packed, placement
 from icl.published.wrapped.cache import Kept, Past, kept_by
 from icl.published.wrapped.configuration import CrosslayerConfig
-from icl.published.wrapped.outputs import recomputed, recorded, selected
+from icl.published.wrapped.outputs import recomputed, selected, states_read
 from theory.plans.architecture import Tokens
 
 OF_LOSS = ("num_items_in_batch", "ignore_index", "shift_labels")
@@ -231,19 +230,21 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
             self.decoder.config, x, attention_mask, position_ids, start=start, columns=_columns(cache, x, start)
         )
         _check_cache_position(cache_position, place)
-        with ExitStack() as stack:
-            record = stack.enter_context(recorded(self.decoder, states is not False or attentions is not False))
-            again = self._gradient_checkpointing_func if self.gradient_checkpointing and self.training else None
-            stack.enter_context(recomputed(self.decoder, again, self._recomputed_every))
-            hidden = self._hidden(x, place, input_ids, cache=cache, see=record.see if attentions else None)
+        again = self._gradient_checkpointing_func if self.gradient_checkpointing and self.training else None
+        weights: list[Tensor] = []
+        with (
+            states_read(self.decoder, states is not False) as read,
+            recomputed(self.decoder, again, self._recomputed_every),
+        ):
+            hidden = self._hidden(x, place, input_ids, cache=cache, see=weights.append if attentions else None)
         rows = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.decoder.stem.answer(hidden[:, rows])
         output = CausalLMOutputWithPast(
             loss=self._loss(logits, labels, x.shape[:2], options=of_loss),
             logits=logits,
             past_key_values=cache if answered else None,
-            hidden_states=None if states is False else selected([*record.states, hidden], states),
-            attentions=record.attentions() if attentions else None,
+            hidden_states=None if states is False else selected([*read, hidden], states),
+            attentions=tuple(weights) if attentions else None,
         )
         if return_dict is None:
             return_dict = getattr(self.config, "return_dict", True)

@@ -1,4 +1,4 @@
-"""What layers read and how heads attend, recorded during one forward pass; and passes that are made again."""
+"""What layers read during a forward pass, and passes that are made again for their gradients."""
 
 from __future__ import annotations
 
@@ -7,46 +7,27 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from icl.models.decoder import Decoder
 
 
-class Record:
-    """The states in front of every layer, (batch, T, d_model), and the weights of its attention.
-
-    Weights are (batch, heads, T, columns), one beside the other where a head attends over several lists.  Of an
-    attention with inputs of their own for queries, keys and values the state is the queries'.
-    """
-
-    def __init__(self) -> None:
-        self.states: list[Tensor] = []
-        self.weights: list[list[Tensor]] = []
-
-    def begin(self, _module: nn.Module, args: tuple[Any, ...]) -> None:
-        """Note what a layer reads."""
-        self.states.append(args[0] if isinstance(args[0], Tensor) else args[0][0])
-        self.weights.append([])
-
-    def see(self, weights: Tensor) -> None:
-        """Note the weights of some heads of the layer that has begun."""
-        tokens = self.states[-1].shape[1]
-        # A latent's heads attend as one, one after the other.
-        self.weights[-1].append(weights if weights.shape[2] == tokens else weights.unflatten(2, (-1, tokens))[:, 0])
-
-    def attentions(self) -> tuple[Tensor, ...]:
-        return tuple(torch.cat(parts, dim=1) for parts in self.weights)
-
-
 @contextmanager
-def recorded(decoder: Decoder, wanted: bool) -> Iterator[Record]:
-    """Record the passes inside, if that is wanted."""
-    record, sublayers = Record(), decoder.sublayers
+def states_read(decoder: Decoder, wanted: bool) -> Iterator[list[Tensor]]:
+    """Collect what every layer reads inside, (batch, T, d_model) each, if that is wanted.
+
+    Of an attention with inputs of their own for queries, keys and values it is the queries'.
+    """
+    states: list[Tensor] = []
+
+    def read(_module: nn.Module, args: tuple[Any, ...]) -> None:
+        states.append(args[0] if isinstance(args[0], Tensor) else args[0][0])
+
+    sublayers = decoder.sublayers
     firsts = sublayers[:: len(sublayers) // len(decoder.layers)] if wanted else []
-    hooks = [module.register_forward_pre_hook(record.begin) for module in firsts]
+    hooks = [module.register_forward_pre_hook(read) for module in firsts]
     try:
-        yield record
+        yield states
     finally:
         for hook in hooks:
             hook.remove()
