@@ -121,15 +121,15 @@ PROFILES = {
             exact=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
             trained=(_SMALL, _MIDDLE, _LARGE),
             shown=_LARGE,
-            training=Training(steps=2500, held_out=65_536),
-            from_gaussian=_gaussian(2500),
+            training=Training(steps=1250, held_out=32_768),
+            from_gaussian=_gaussian(1250),
             limit=Limit(
-                d=4, contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256), trained=(4, 16, 64, 256), widths=(1, 2, 3, 4, 5, 6)
+                d=4, contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256), trained=(4, 16, 64), widths=(1, 2, 3, 4, 5, 6)
             ),
             starts=6,
         ),
         seeds=8,
-        seconds=140,
+        seconds=90,
         detects=_DETECTS,
     ),
     "full": Profile(
