@@ -96,12 +96,13 @@ def test_another_vocabulary(name, mean, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["skipv1", "attnres-block", "latent skipv1", "dva"])
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_lora_on_projections_trains_them_alone_and_is_merged(name, tmp_path):
     peft = pytest.importorskip("peft")
     base = wrapped(decoder(name))
     before = base(tokens()).logits.detach()
     there = {n.rpartition(".")[2] for n, m in base.named_modules() if isinstance(m, HeadLinear | MergeLinear)}
-    assert {"query", "key", "value", "output"} <= there
+    assert {"query", "key", "value"} <= there
     config = peft.LoraConfig(r=2, target_modules=sorted(there), task_type="CAUSAL_LM")
     model = peft.get_peft_model(base, config)
     close(model(input_ids=tokens()).logits, before)
@@ -110,7 +111,7 @@ def test_lora_on_projections_trains_them_alone_and_is_merged(name, tmp_path):
     for _ in range(4):
         loss = model(input_ids=tokens(), labels=tokens()).loss
         loss.backward()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         optimiser.step()
         optimiser.zero_grad()
     assert losses[-1] < losses[0]
@@ -154,7 +155,7 @@ def test_trainer_has_the_losses_of_our_own_loop(name, tmp_path):
 
         def compute_loss(self, *args, **kwargs):
             loss = super().compute_loss(*args, **kwargs)
-            losses.append(float(loss))
+            losses.append(float(loss.detach()))
             return loss
 
     settings = transformers.TrainingArguments(
