@@ -94,7 +94,7 @@ class Kept:
             if isinstance(there, Growing | Windowed | Fixed):
                 if there.slot != slot:
                     raise ValueError("past_key_values: it holds what another plan keeps")
-                if batch is not None and there.is_initialized and there.keys.shape[0] != batch:
+                if batch is not None and there.keys is not None and there.keys.shape[0] != batch:
                     raise ValueError(f"past_key_values: it is of {there.keys.shape[0]} sequences, not {batch}")
                 continue
             layer = _layer(slot, cache, there)
@@ -119,11 +119,11 @@ class Growing(DynamicLayer):
     """A layer that holds all tokens, of as many heads as its slot has."""
 
     def __init__(self, slot: Slot) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.slot = slot
 
     def get_seq_length(self) -> int:
-        return self.keys.shape[-2] if self.is_initialized and self.keys.dim() == 4 else 0
+        return 0 if self.keys is None or self.keys.dim() < 4 else self.keys.shape[-2]
 
 
 class Windowed(DynamicSlidingWindowLayer):
@@ -197,15 +197,13 @@ class Past:
 
     def views(self, layer: int) -> list[tuple[slice, Tensor, Tensor]] | None:
         pieces = self.kept.plan.pieces[layer - 1]
-        if pieces is None:
-            return None
-        return [
-            (
-                slice(p.head, p.head + p.heads),
-                *(self._last(name, layer)[:, at : at + p.heads] for name, at in (p.key, p.value)),
-            )
-            for p in pieces
-        ]
+        return None if pieces is None else [self._view(piece, layer) for piece in pieces]
+
+    def _view(self, piece: Any, layer: int) -> tuple[slice, Tensor, Tensor]:
+        key, value = (
+            self._last(name, layer)[:, first : first + piece.heads] for name, first in (piece.key, piece.value)
+        )
+        return slice(piece.head, piece.head + piece.heads), key, value
 
     def extended(self, name: str, new: Tensor) -> Tensor:
         place = self.kept.places[name]

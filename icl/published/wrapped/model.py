@@ -36,8 +36,8 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
     accepts_loss_kwargs = True  # num_items_in_batch
     supports_gradient_checkpointing = True
     _supports_sdpa = True
-    _no_split_modules = ("Attention", "LatentAttention", "FeedForward", "ParallelLayer")
-    _skip_keys_device_placement = ("past_key_values",)
+    _no_split_modules = ["Attention", "LatentAttention", "FeedForward", "ParallelLayer"]  # noqa: RUF012
+    _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
 
     def __init__(self, config: CrosslayerConfig) -> None:
         super().__init__(config)
@@ -108,11 +108,12 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         """Give embeddings, the head and the tables that a plan has a row for every token."""
         super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)  # type: ignore[no-untyped-call]
         embedding = self.get_input_embeddings()
+        assert isinstance(embedding, nn.Embedding)
         rows = embedding.weight.shape[0]
         for attention in self.decoder.attentions:
             table = attention.projections.table
             if table is not None:
-                self._get_resized_embeddings(table, rows, mean_resizing=mean_resizing)  # type: ignore[no-untyped-call]
+                self._get_resized_embeddings(table, rows, mean_resizing=mean_resizing)
         stem = self.decoder.config.stem
         assert isinstance(stem, Tokens)
         self.decoder.config = replace(self.decoder.config, stem=replace(stem, vocab=rows))
@@ -145,7 +146,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         self, generation_config: Any, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Prepare the cache of `generate` before it is told to remember what it drops."""
-        found = super()._prepare_cache_for_generation(  # type: ignore[no-untyped-call]
+        found = super()._prepare_cache_for_generation(  # type: ignore[misc]
             generation_config, model_kwargs, *args, **kwargs
         )
         cache = model_kwargs.get("past_key_values")
@@ -243,7 +244,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
             loss=self._loss(logits, labels, x.shape[:2], options=of_loss),
             logits=logits,
             past_key_values=cache if answered else None,
-            hidden_states=None if states is False else selected([*read, hidden], states),
+            hidden_states=None if states is False else selected([*read, hidden], states),  # type: ignore[arg-type]
             attentions=tuple(weights) if attentions else None,
         )
         if return_dict is None:

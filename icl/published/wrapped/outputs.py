@@ -47,7 +47,8 @@ def recomputed(decoder: Decoder, checkpoint: Callable[..., Any] | None, every: i
     chosen = [x for i, x in enumerate(sublayers) if i // per_layer % every == 0] if checkpoint else []
     before = [module.__dict__.get("forward") for module in chosen]
     for module in chosen:
-        module.forward = partial(checkpoint, module.forward)  # type: ignore[arg-type]
+        assert checkpoint is not None
+        module.forward = partial(checkpoint, module.forward)
     try:
         yield
     finally:
