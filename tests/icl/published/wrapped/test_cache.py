@@ -212,6 +212,33 @@ def test_tokens_are_forgotten_and_chosen(name, models):
     close(found, expected)
 
 
+@few_plans
+def test_embedded_prompts_are_continued(name, models):
+    model = models(name)
+    embedded = model.get_input_embeddings()(tokens())
+    options = {"max_new_tokens": 5, "do_sample": False, "attention_mask": left_padded()}
+    if name == "value-embeddings":
+        with pytest.raises(ValueError, match=r"^inputs_embeds: a table has rows for tokens"):
+            model.generate(inputs_embeds=embedded, **options)
+        return
+    found = model.generate(inputs_embeds=embedded, **options)
+    assert found.tolist() == model.generate(tokens(), **options)[:, 12:].tolist()
+
+
+def test_states_and_weights_of_every_step(models):
+    model = models("skipv1")
+    asked = {"output_hidden_states": True, "output_attentions": True, "output_logits": True}
+    options = {"max_new_tokens": 3, "do_sample": False, "return_dict_in_generate": True, **asked}
+    found, expected = (model.generate(tokens(), use_cache=use, **options) for use in (True, False))
+    assert found.sequences.tolist() == expected.sequences.tolist()
+    for step, new in enumerate((12, 1, 1)):
+        close(found.logits[step], expected.logits[step])
+        for one, whole in zip(found.hidden_states[step], expected.hidden_states[step], strict=True):
+            close(one, whole[:, -new:])
+        for one, whole in zip(found.attentions[step], expected.attentions[step], strict=True):
+            close(one, whole[:, :, -new:])
+
+
 def test_a_prompt_is_read_in_chunks(models, monkeypatch):
     model = models("skipv1")
     lengths = read_lengths(model, monkeypatch)
