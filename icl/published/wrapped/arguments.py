@@ -1,4 +1,4 @@
-"""What the arguments of a forward pass ask for: positions, what sees what, and what is refused by name."""
+"""Arguments of a forward pass: positions, what sees what, and what is refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan keeps of earlier tokens, in a cache of transformers.
+"""Caches of transformers that hold what a plan keeps of earlier tokens.
 
 Layer n of a `DynamicCache` or `StaticCache` holds the keys and the values of the plan's layer n that a later token
 attends over, and no others (`icl.models.cache`): of SkipV1Former's later layers half of the values, of SVFormer's none.

@@ -1,4 +1,4 @@
-"""What layers read during a forward pass, and passes that are made again for their gradients."""
+"""Hooks into a forward pass: layers' inputs, and sublayers that are made again for their gradients."""
 
 from __future__ import annotations
 
