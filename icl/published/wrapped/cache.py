@@ -42,7 +42,7 @@ class Slot:
 
 
 class Kept:
-    """What a decoder keeps of every token, by layers of a cache.
+    """A decoder's part of every token that later ones need, by layers of a cache.
 
     Raises:
         BadInput: For a decoder whose answer for a token depends on later ones.
@@ -63,12 +63,12 @@ class Kept:
 
     @property
     def follows_places(self) -> bool:
-        """Whether what is read of earlier tokens depends on their positions."""
+        """True if reading earlier tokens depends on their positions."""
         return self.config.positions == "bias" or bool(self.plan.shifted)
 
     @property
     def windowed(self) -> bool:
-        """Whether layers attend over their windows alone; a bias between positions is one between all columns."""
+        """True if layers attend over their windows alone; a bias between positions is one between all columns."""
         return self.config.positions != "bias" and any(map(self.config.window_of, range(1, self.config.n_layers + 1)))
 
     def _windows(self) -> dict[str, int]:
