@@ -45,7 +45,7 @@ class CrosslayerConfig(PretrainedConfig):
     """
 
     model_type = TYPE
-    keys_to_ignore_at_inference = ("past_key_values",)
+    keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012
 
     def __init__(
         self,

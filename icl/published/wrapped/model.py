@@ -36,7 +36,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
     accepts_loss_kwargs = True  # num_items_in_batch
     supports_gradient_checkpointing = True
     _supports_sdpa = True
-    _no_split_modules = ["Attention", "LatentAttention", "FeedForward", "ParallelLayer"]  # noqa: RUF012
+    _no_split_modules = ["Layer", "ParallelLayer"]  # noqa: RUF012
     _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
 
     def __init__(self, config: CrosslayerConfig) -> None:
