@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -14,7 +15,17 @@ from icl.models.dynamic_values import initial, revised
 from icl.models.few_queries import blockwise
 from icl.models.frame import Bank, Frame, for_queries, norm
 from icl.models.position_bias import PositionBias
-from icl.models.projections import HeadLinear, MergeLinear, Projections, Read, gate_entry, head_sizes, merged, spread
+from icl.models.projections import (
+    HeadLinear,
+    MergeLinear,
+    Projections,
+    Read,
+    by_head,
+    gate_entry,
+    head_sizes,
+    merged,
+    spread,
+)
 from icl.models.reading import Built, Reader, Segments
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.memory import QUERIES_AT_A_TIME
@@ -52,16 +63,16 @@ class Attention(Branch):
         if of_keys:
             self.key_gate = HeadLinear(d, config.kv_heads, live, width, config.qkv_bias)
         self.output_gate = None
+        self.gates_per_head = 1 if config.output_gate == "head" else width
         if gated:
-            numbers = 1 if config.output_gate == "head" else width
-            self.output_gate = HeadLinear(d, config.n_heads, spread(live, group), numbers, False)
+            self.output_gate = HeadLinear(d, config.n_heads, spread(live, group), self.gates_per_head, False)
         self.difference = PairDifference(config, layer) if config.differential else None
         has_bias = config.positions == "bias"
         self.position_bias = PositionBias(config.context, config.n_heads, spread(live, group)) if has_bias else None
         self.output = None
         if plan.output_projection:
             self.output = MergeLinear(d, config.n_heads, spread(live, group), width, config.bias)
-        self.group, self.core = group, Core(config, plan)
+        self.group, self.width, self.core = group, width, Core(config, plan)
 
     def attending(self, exist: Built) -> Segments:
         """Return readers of what the heads attend over, from a bank that holds these heads of its entries."""
@@ -93,7 +104,9 @@ class Attention(Branch):
         query = self.queries(bank, frame.learned)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         gates, bias = self._gates(x, frame), self._bias(x, frame)
-        views = None if frame.past is None or self.difference is not None else frame.past.views(self.layer)
+        views = None
+        if frame.past is not None and frame.see is None and self.difference is None:
+            views = frame.past.views(self.layer)
         if views is None:
             keys, values = zip(*((k(seen, frame.learned), v(seen, frame.learned)) for k, v in segments), strict=True)
             if self.difference is not None:
@@ -103,10 +116,11 @@ class Attention(Branch):
         else:
             out = torch.cat([self._piece(query, *view, frame, gates, bias) for view in views], dim=1)
         if self.output_gate is not None:
-            out = out * self.output_gate(x).sigmoid()
+            out = out * by_head(self.output_gate(x), self.gates_per_head).sigmoid()
         if self.beside is not None:
             out = out + for_queries(self.beside(bank, frame.learned), out.shape[1])
-        joined = merged(out) if self.output is None else self.output(out)
+        joined = merged(out)
+        joined = joined if self.output is None else self.output(joined)
         return joined, self.projections.still_needed(bank)
 
     def _piece(
@@ -131,10 +145,10 @@ class Attention(Branch):
 
     def _gates(self, x: Tensor, frame: Frame) -> tuple[Tensor, ...]:
         """Return the gates of dynamic values: the queries', and the keys' of all tokens attended over."""
-        gates = () if self.query_gate is None else (self.query_gate(x),)
+        gates = () if self.query_gate is None else (by_head(self.query_gate(x), self.width),)
         if self.key_gate is None:
             return gates
-        of_keys = self.key_gate(x)
+        of_keys = by_head(self.key_gate(x), self.width)
         if frame.past is not None:
             of_keys = frame.past.extended(self.layer, gate_entry(self.layer), of_keys)
         return (*gates, of_keys)
@@ -203,7 +217,9 @@ def attend(
     key, value = (x[0] if lists == 1 else torch.cat(x, dim=2) for x in (keys, values))
     visible, every = (x if x is None or lists == 1 else torch.cat([x] * lists, dim=-1) for x in (frame.visible, bias))
     causal = frame.causal and lists == 1
-    if linear or bias is not None:  # fused kernels have a softmax, and not all a gradient of a bias
+    if frame.see is not None:
+        return _explicit(query, key, value, visible, every, linear=linear, dropout=dropout, see=frame.see)
+    if linear or bias is not None or frame.explicit:  # fused kernels have a softmax, and not all a gradient of a bias
         some = partial(_explicit, linear=linear, dropout=dropout)
         return blockwise(some, (query,), (key, value), (visible, every), causal=causal)
     value = for_queries(value, key.shape[1])
@@ -241,13 +257,23 @@ def attend_initial(
     """Attend with dynamic values of the initial form, which have no fused kernel.  Shapes as in `attend`."""
 
     def some(
-        query: Tensor, gate: Tensor, key: Tensor, value: Tensor, key_gate: Tensor, visible: Tensor, bias: Tensor
+        query: Tensor,
+        gate: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_gate: Tensor,
+        visible: Tensor | None,
+        bias: Tensor | None,
     ) -> Tensor:
         shares = weights(query, for_queries(key, query.shape[1]), visible, bias)
+        if frame.see is not None:
+            frame.see(shares)
         return initial(nn.functional.dropout(shares, dropout), gate, value, key_gate)
 
     query_gate, key_gate = gates
     of_keys, of_pairs = (key, value, key_gate), (frame.visible, bias)
+    if frame.see is not None:
+        return some(query, query_gate, *of_keys, *of_pairs)
     return blockwise(some, (query, query_gate), of_keys, of_pairs, causal=frame.causal)
 
 
@@ -260,8 +286,11 @@ def _explicit(
     *,
     linear: bool,
     dropout: float,
+    see: Callable[[Tensor], None] | None = None,
 ) -> Tensor:
     shares = weights(query, for_queries(key, query.shape[1]), visible, bias, linear=linear)
+    if see is not None:
+        see(shares)
     shares = shares if linear else nn.functional.dropout(shares, dropout)
     return shares @ for_queries(value, query.shape[1])
 

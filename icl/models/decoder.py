@@ -108,7 +108,7 @@ class Decoder(nn.Module):
         Arguments are those of `forward`.
         """
         x = self.stem.embed(inputs)
-        frame, places = self._frame(x, padding)
+        frame, places = self.frame(x, padding)
         return self.through(x, replace(frame, tokens=inputs), places)
 
     def embedded(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -116,38 +116,7 @@ class Decoder(nn.Module):
 
         Raises BadInput under a plan with tables, which are indexed by tokens.
         """
-        frame, places = self._frame(x, padding)
-        return self.through(x, frame, places)
-
-    def placed(
-        self, x: Tensor, places: Tensor, visible: Tensor | None = None, *, tokens: Tensor | None = None
-    ) -> Tensor:
-        """Return what the stem answers from, (batch, T, d_model), for tokens whose positions the caller chooses.
-
-        The token before another one is that in the column before, if its position is by one less.
-
-        Args:
-            x: Embedded tokens, (batch, T, d_model).
-            places: The position of every token, (batch, T).
-            visible: True where a token (row) may attend to another (column), (1 or batch, 1, T, T); None: to itself
-                and to all before it.
-            tokens: The tokens' indices, (batch, T), which a plan with tables needs.
-        """
-        causal = visible is None
-        row = torch.arange(x.shape[1], device=x.device)
-        if visible is None:
-            visible = row[:, None] >= row
-        by_layer = windowed(self.config, visible, causal, places=row, held=row)
-        frame = Frame(
-            visible,
-            causal,
-            rotation(self.config, places),
-            places,
-            dict(self.learned.items()),
-            tokens=tokens,
-            before=_before_places(places, len(x)) if self.shifts else None,
-            by_layer=by_layer,
-        )
+        frame, places = self.frame(x, padding)
         return self.through(x, frame, places)
 
     def through(self, x: Tensor, frame: Frame, places: Tensor) -> Tensor:
@@ -163,7 +132,8 @@ class Decoder(nn.Module):
         found: Tensor = self.norm(depth.read(self.config.sublayers(self.plan), state))
         return found
 
-    def _frame(self, x: Tensor, padding: Tensor | None) -> tuple[Frame, Tensor]:
+    def frame(self, x: Tensor, padding: Tensor | None = None) -> tuple[Frame, Tensor]:
+        """Return the frame of embedded tokens, (batch, T, d_model), and their positions; `padding` as in `forward`."""
         config, length = self.config, x.shape[1]
         if length > config.context:
             raise ValueError(f"{length} tokens are more than the context of {config.context}")
@@ -184,6 +154,35 @@ class Decoder(nn.Module):
             by_layer=windowed(config, visible, causal, places=places, held=places),
         )
         return frame, places
+
+    def placed_frame(
+        self, x: Tensor, places: Tensor, visible: Tensor | None = None, *, tokens: Tensor | None = None
+    ) -> Frame:
+        """Return the frame of tokens whose positions the caller chooses.
+
+        The token before another one is that in the column before, if its position is by one less.
+
+        Args:
+            x: Embedded tokens, (batch, T, d_model).
+            places: The position of every token, (batch, T).
+            visible: True where a token (row) may attend to another (column), (1 or batch, 1, T, T); None: to itself
+                and to all before it.
+            tokens: The tokens' indices, (batch, T), which a plan with tables needs.
+        """
+        causal = visible is None
+        row = torch.arange(x.shape[1], device=x.device)
+        if visible is None:
+            visible = row[:, None] >= row
+        return Frame(
+            visible,
+            causal,
+            rotation(self.config, places),
+            places,
+            dict(self.learned.items()),
+            tokens=tokens,
+            before=_before_places(places, len(x)) if self.shifts else None,
+            by_layer=windowed(self.config, visible, causal, places=row, held=row),
+        )
 
 
 def _before_padding(real: Tensor) -> Tensor:

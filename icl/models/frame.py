@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -56,6 +56,8 @@ class Frame:
     tokens      (batch, T), the tokens' indices, where the stem reads such
     before      (batch, T), the column of the token before each, -1 where there is none; None: the column before
     by_layer    `visible` and `causal` of every layer, where they differ; (): they do not
+    explicit    attention's weights are made as they are written, and no fused kernel is used
+    see         called once a layer with the weights of its attention, (batch, H, T, columns), which are then explicit
     """
 
     visible: Tensor | None
@@ -67,6 +69,8 @@ class Frame:
     tokens: Tensor | None = None
     before: Tensor | None = None
     by_layer: tuple[tuple[Tensor | None, bool], ...] = ()
+    explicit: bool = False
+    see: Callable[[Tensor], None] | None = None
 
     @property
     def looked_up(self) -> Tensor:

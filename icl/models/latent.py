@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from icl.models.attention import Core
 from icl.models.branch import Branch
 from icl.models.frame import Bank, Frame, RMSNorm, norm
-from icl.models.projections import HeadLinear, MergeLinear, Projections, merged
+from icl.models.projections import HeadLinear, MergeLinear, Projections, by_head, merged
 from icl.models.reading import Built, Reader, Segments
 from icl.models.rotary import Rotation
 from theory.plans.architecture import Architecture
@@ -63,7 +63,7 @@ class LatentAttention(Branch):
         self.key_up = HeadLinear(latent.width, heads, everyone, width, False)
         self.value_up = HeadLinear(latent.width, heads, everyone, width, False)
         self.output = MergeLinear(d, heads, everyone, width, config.bias) if plan.output_projection else None
-        self.core = Core(config, plan)
+        self.width, self.core = width, Core(config, plan)
 
     def attending(self, exist: Built) -> Segments:
         """Return readers as `Attention.attending` does; keys are one for all heads."""
@@ -91,14 +91,15 @@ class LatentAttention(Branch):
         bank = self.projections(x, bank, frame)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         query = self.queries(bank, frame.learned)
-        few = frame.past is not None and self._absorbing_pays(x.shape[1])
+        few = frame.past is not None and frame.see is None and self._absorbing_pays(x.shape[1])
         views = frame.past.views(self.layer) if few and frame.past is not None else None
         if views is not None:
             out = self._on_views(query, views, frame)
         else:
             made = [(self._latent(value, seen, frame), key(seen, frame.learned)) for key, value in segments]
             out = self._on_latents(query, made, frame) if few else self._on_heads(query, made, frame)
-        joined = merged(out) if self.output is None else self.output(out)
+        joined = merged(out)
+        joined = joined if self.output is None else self.output(joined)
         return joined, self.projections.still_needed(bank)
 
     def _latent(self, value: Reader, bank: Mapping[str, Tensor], frame: Frame) -> Tensor:
@@ -110,16 +111,17 @@ class LatentAttention(Branch):
         """Attend with every head's keys and values made from the latents: (batch, heads, T, width)."""
         keys = [
             torch.cat([content, rotary.expand(-1, content.shape[1], -1, -1)], dim=-1)
-            for content, rotary in ((self.key_up(latent), rotary) for latent, rotary in made)
+            for content, rotary in ((by_head(self.key_up(latent), self.width), rotary) for latent, rotary in made)
         ]
-        return self.core(query, tuple(keys), tuple(self.value_up(latent) for latent, _ in made), frame)
+        values = tuple(by_head(self.value_up(latent), self.width) for latent, _ in made)
+        return self.core(query, tuple(keys), values, frame)
 
     def _on_latents(self, query: Tensor, made: list[tuple[Tensor, Tensor]], frame: Frame) -> Tensor:
         """Attend to the same result without widening any latent, for few queries against many latents.
 
         It uses <q, K c> = <K^T q, c> and sum_j s_j (V c_j) = V sum_j s_j c_j (DeepSeek-V2, section 2.1.2).
         """
-        width = self.key_up.width
+        width = self.width
         content, rotary = query.split([width, query.shape[-1] - width], dim=-1)
         turned = torch.einsum("bhtw,hwl->bhtl", content, self._by_head(self.key_up))
         absorbed = torch.cat([turned, rotary], dim=-1)
@@ -176,11 +178,13 @@ class LatentAttention(Branch):
         return linear.weight.unflatten(0, (len(linear.heads), linear.width))
 
     def _absorbing_pays(self, queries: int) -> bool:
-        """Return whether `_on_latents` takes fewer FLOPs.
+        """Return whether `_on_latents` takes fewer FLOPs, where the maps from the latent are what their weights say.
 
         A latent is widened for 2 l w per head, or met by queries for 2 (l - w) more each.
         """
-        width, latent = self.key_up.width, self.key_up.in_features
+        if not all(type(part) is HeadLinear for part in (self.key_up, self.value_up)):
+            return False
+        width, latent = self.width, self.key_up.in_features
         return queries * (latent - width) < latent * width
 
 

@@ -41,7 +41,9 @@ def learned_name(name: str) -> str:
 class HeadLinear(Linear):
     """A linear map to some of a layer's heads: those rows of the map to all of them, in every respect.
 
-    `made_for` is how many there are, `heads` which of them (from 1) are built, `width` the numbers per head.
+    `made_for` is how many there are, `heads` which of them (from 1) are built, `width` the numbers per head.  It maps
+    (batch, T, d_model) to (batch, T, heads built * width), as any linear map, so that whatever wraps linear maps can
+    wrap it; `by_head` tells the heads apart.
     """
 
     def __init__(self, d_model: int, made_for: int, heads: Sequence[int], width: int, bias: bool) -> None:
@@ -56,10 +58,6 @@ class HeadLinear(Linear):
         """Return the built heads' part of a parameter for all heads."""
         rows = whole.unflatten(0, (self.made_for, self.width))
         return rows[[h - 1 for h in self.heads]].flatten(0, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (batch, T, d_model) to (batch, heads built, T, width)."""
-        return super().forward(x).unflatten(-1, (len(self.heads), self.width)).transpose(1, 2)
 
 
 class HeadTable(Embedding):
@@ -78,11 +76,11 @@ class HeadTable(Embedding):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Look (batch, T) tokens up: (batch, heads built, T, width)."""
-        return super().forward(tokens).unflatten(-1, (len(self.heads), self.width)).transpose(1, 2)
+        return by_head(super().forward(tokens), self.width)
 
 
 class MergeLinear(Linear):
-    """The output projection from some of a layer's heads: those columns of the map from all of them."""
+    """The output projection from some of a layer's heads, `merged`: those columns of the map from all of them."""
 
     def __init__(self, d_model: int, made_for: int, heads: Sequence[int], width: int, bias: bool) -> None:
         super().__init__(len(heads) * width, d_model, bias)
@@ -97,9 +95,10 @@ class MergeLinear(Linear):
         columns = whole.unflatten(1, (self.made_for, self.width))
         return columns[:, [h - 1 for h in self.heads]].flatten(1, 2)
 
-    def forward(self, heads: Tensor) -> Tensor:
-        """Map (batch, heads, T, width) to (batch, T, d_model)."""
-        return super().forward(merged(heads))
+
+def by_head(x: Tensor, width: int) -> Tensor:
+    """Tell heads apart: (batch, T, heads * width) -> (batch, heads, T, width)."""
+    return x.unflatten(-1, (-1, width)).transpose(1, 2)
 
 
 def merged(heads: Tensor) -> Tensor:
@@ -135,6 +134,7 @@ class Projections(nn.Module):
         super().__init__()
         exist = built(plan)
         self.kinds: list[tuple[Kind, str]] = []
+        self.widths: dict[Kind, int] = {}
         self.table: HeadTable | None = None
         if heads := exist.get(("e", layer)):
             assert stem is not None
@@ -148,6 +148,7 @@ class Projections(nn.Module):
                     heads = (1,)
                 self.kinds.append((kind, entry(kind, layer)))
                 self.add_module(NAMES[kind], HeadLinear(d_model, number, heads, width, bias))
+                self.widths[kind] = width
                 if norm is not None and kind != "v":
                     self.add_module(_norm_of(kind), norm())
         self.gate: HeadLinear | None = None
@@ -175,13 +176,14 @@ class Projections(nn.Module):
         """Return the bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
         bank, rotation = dict(bank), frame.rotation
         for kind, name in self.kinds:
-            out = self.get_submodule(NAMES[kind])(x if isinstance(x, Tensor) else x[KINDS.index(kind)])
+            projection = self.get_submodule(NAMES[kind])
+            out = by_head(projection(x if isinstance(x, Tensor) else x[KINDS.index(kind)]), self.widths[kind])
             if self.normed and kind != "v":
                 out = self.get_submodule(_norm_of(kind))(out)
             bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)
         if self.gate is not None:
             of_values = x if isinstance(x, Tensor) else x[2]
-            bank[self.name_of_gate] = self.gate(of_values[..., : self.gate.in_features]).sigmoid()
+            bank[self.name_of_gate] = by_head(self.gate(of_values[..., : self.gate.in_features]), 1).sigmoid()
         if self.table is not None:
             bank[self.name_of_table] = self.table(frame.looked_up)
         if frame.past is None:  # else the tokens before are there, and what is shifted is made from them

@@ -20,6 +20,7 @@ from icl.brief import shapes
 from icl.models.attention import Core, weights
 from icl.models.decoder import Decoder
 from icl.models.frame import Frame, for_queries
+from icl.models.projections import HeadLinear, by_head
 from theory.errors import BadInput
 from theory.plans.plan import Dynamic
 
@@ -202,8 +203,9 @@ class _Watch:
         self.layer, self.see = layer, see
         self.own: Tensor | None = None
 
-    def projected(self, _module: nn.Module, _args: tuple[Any, ...], out: Tensor) -> None:
-        self.own = out
+    def projected(self, module: nn.Module, _args: tuple[Any, ...], out: Tensor) -> None:
+        assert isinstance(module, HeadLinear)
+        self.own = by_head(out, module.width)
 
     def attended(self, core: nn.Module, args: tuple[Any, ...], out: Tensor) -> None:
         query, keys, values, frame, gates, bias = (*args, (), None)[:6]

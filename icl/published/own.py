@@ -14,6 +14,7 @@ from typing import Any
 from icl.models.decoder import Decoder
 from icl.models.saved import architecture_of
 from icl.published.layouts import Held, Layout
+from icl.published.llama import LLAMA3
 from icl.published.writing import SHARD, dtype_called, named, write_folder
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
@@ -22,7 +23,7 @@ from theory.plans.written import from_json, to_json
 
 TYPE, PREFIX = "crosslayer", "decoder."
 MODULE = "modeling_crosslayer.py"
-CODE = '''"""Reads the weights beside it with the package `crosslayer`, which must be installed; nothing else is run."""
+CODE = '''"""Read the weights beside it by the package `crosslayer`, which must be installed; no other code runs."""
 
 from icl.published.wrapped import CrosslayerConfig, CrosslayerForCausalLM  # noqa: F401
 '''
@@ -54,17 +55,36 @@ def save(
         "auto_map": AUTO,
         "dtype": dtype,
         "torch_dtype": dtype,
-        "vocab_size": stem.vocab,
-        "hidden_size": model.config.d_model,
-        "num_hidden_layers": model.config.n_layers,
-        "num_attention_heads": model.config.n_heads,
-        "max_position_embeddings": model.config.context,
-        "tie_word_embeddings": False,  # one matrix in the decoder, where it is tied
+        **fields(model.config),
         "architecture": asdict(model.config),
         "plan": to_json(model.plan),
     }
     tensors = named(model, layout(name for name, _ in model.named_parameters()), numbers)
     write_folder(Path(folder), about, tensors, texts={MODULE: CODE, **(texts or {})}, beside=beside, shard=shard)
+
+
+def fields(config: Architecture) -> dict[str, Any]:
+    """Return the fields of a config that tools read, under the names that transformers gives them."""
+    stem = config.stem
+    rope: dict[str, Any] = {}
+    if config.positions == "rope":
+        rope = {"rope_type": "default", "rope_theta": config.rope_theta}
+        if config.rope_stretched is not None:
+            rope |= {"rope_type": "llama3"}
+            rope |= {theirs: getattr(config.rope_stretched, ours) for ours, theirs in LLAMA3.items()}
+    return {
+        **({"vocab_size": stem.vocab, "tie_word_embeddings": stem.tied} if isinstance(stem, Tokens) else {}),
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "num_key_value_heads": config.kv_heads,
+        "head_dim": config.width,
+        "intermediate_size": config.d_ff,
+        "max_position_embeddings": config.context,
+        "hidden_act": "silu" if config.gated else "gelu",
+        **({"rms_norm_eps": config.norm_eps} if config.norm == "rms" else {}),
+        **({"rope_parameters": rope} if rope else {}),
+    }
 
 
 def layout(parameters: Iterable[str]) -> Layout:

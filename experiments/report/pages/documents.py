@@ -25,6 +25,7 @@ ELSEWHERE = {
     "CONTRIBUTING.md": CONTRIBUTING,
     "experiments/bench/SCALE.md": "guide/gpus.md",
     "icl/published/LAYOUTS.md": "guide/layouts.md",
+    "icl/published/TRANSFORMERS.md": "guide/transformers.md",
     "tests/FAULTS.md": "guide/faults.md",
 }
 STAND_FOR = {"README.md": "index.md", "theory/plans/VARIANTS.md": "variants/index.md"}  # pages that say the same

@@ -44,7 +44,7 @@ def assert_same(ours, theirs):
 @NAMED
 def test_a_model_is_its_layers_one_after_another(config, name):
     model, tokens = decoder(config, name), some_input(config)
-    frame, _ = model._frame(model.stem.embed(tokens), None)
+    frame, _ = model.frame(model.stem.embed(tokens))
     frame = replace(frame, tokens=tokens)
 
     def through(layers):

@@ -228,7 +228,9 @@ def test_documents_do_not_reach_into_each_other():
     own_text = (torch.arange(9) >= 4)[:, None] == (torch.arange(9) >= 4)
     visible = (own_text & torch.ones(9, 9).tril().bool())[None, None]
     with torch.no_grad():
-        found = built.stem.answer(built.placed(built.stem.embed(tokens), places, visible, tokens=tokens))
+        x = built.stem.embed(tokens)
+        frame = built.placed_frame(x, places, visible, tokens=tokens)
+        found = built.stem.answer(built.through(x, frame, places))
         for part in (slice(0, 4), slice(4, 9)):
             check_identity(found[:, part], built(tokens[:, part]), terms=100)
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.models.decoder import Decoder
+from icl.models.projections import merged
 from icl.probes.gradients import gradients
 from icl.probes.magnitude import AttentionWeights, magnitudes, sublayer_weights
 from icl.testing import plans
@@ -98,7 +99,7 @@ def test_depth_attention_with_heads_is_not_convex():
 def plainly(model, inputs):
     """Reads, outputs and the loss by the decoder's own loop, nothing hooked."""
     x = model.stem.embed(inputs)
-    frame, _ = model._frame(x, None)
+    frame, _ = model.frame(x)
     state, reads, outputs, bank = model.depth.start(x), [], [x], {}
     for step, sublayer in enumerate(model.sublayers):
         reads.append(model.depth.read(step, state))
@@ -202,7 +203,7 @@ def test_weights_of_grouped_queries_are_repeated():
     attention = model.sublayers[0]
     heads = torch.randn(1, 4, 1, 5, dtype=torch.float64)
     joined = sum(o @ h for o, h in zip(first.output, heads[0, :, 0].numpy(), strict=True))
-    assert np.allclose(joined, attention.output(heads)[0, 0].detach().numpy(), rtol=1e-12, atol=1e-12)
+    assert np.allclose(joined, attention.output(merged(heads))[0, 0].detach().numpy(), rtol=1e-12, atol=1e-12)
 
 
 CONFIG = llama(d_model=6, n_heads=1, n_layers=2, d_ff=5, vocab=7, context=5)
