@@ -42,12 +42,14 @@ def run(
     UserError for what is not there or makes no sense, Unfinished if time is up.
     """
     from experiments.experiment.execution import Finished, execute, prepare
-    from experiments.training.comparing import comparing
     from experiments.training.device import slot_for
 
     experiment = catalogue.experiment(name)
     catalogue.check_claims(experiment)
-    experiment = comparing(experiment, profile, variants)
+    if variants:
+        from experiments.training.comparing import comparing
+
+        experiment = comparing(experiment, profile, variants)
     slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data, on=on)
     job = prepare(experiment, profile, seeds, out=Path(out), slot=slot)
     return Finished(job.run.path, tuple(execute(job)))
@@ -77,7 +79,7 @@ def mutate(*ids: str, afresh: bool = False, source: bool = False, keep: Path | N
     from experiments.experiment.execution import committed_results
     from experiments.ledger.fates import keep_fates
     from experiments.ledger.mutation import mutations
-    from experiments.toys.unjudged import UNJUDGED
+    from experiments.toys.exempt import UNJUDGED
 
     ledger = catalogue.claims()
     claims, known = [catalogue.claim(name) for name in ids or ledger], committed_results() / "ledger"
