@@ -13,9 +13,9 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from experiments.experiment.turns import in_turns, ratio
 from experiments.store.folders import Json
+from experiments.store.processes import threads as on_threads
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
-from experiments.store.threads import threads as on_threads
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe

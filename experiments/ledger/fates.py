@@ -15,8 +15,7 @@ from experiments.ledger import alterations
 from experiments.ledger.alterations import full_name, underlying
 from experiments.ledger.claim import Claim, Place
 from experiments.ledger.verify import evidence_digest, premises
-from experiments.store.cache import cache
-from experiments.store.folders import Json, RunFolder
+from experiments.store.folders import Json, RunFolder, cache
 
 # premise: one notices, and nothing was run; unaltered: what is stated met no other result
 Fate = Literal["falls", "stands", "deadline", "premise", "unaltered"]

@@ -53,9 +53,8 @@ from experiments.ledger.fates import (
 )
 from experiments.ledger.probing import shown
 from experiments.ledger.verify import entry_of, premises
-from experiments.store.cache import cache
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.folders import Json, RunFolder, UserError, cache
 from experiments.store.sources import ROOTS, closure
 from experiments.store.work import results
 

@@ -18,10 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from experiments.ledger.claim import Claim, Outcome, outcomes
-from experiments.store.cache import cache
 from experiments.store.definitions import ALL, Node, definition_digest
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.folders import Json, RunFolder, UserError, cache
 from experiments.store.provenance import versions
 from experiments.store.work import longest_first, results
 from icl.files import opened, sealed, write_atomically

@@ -12,8 +12,7 @@ from experiments.campaign.pool import FOLDER
 from experiments.experiment.protocol import figure_files
 from experiments.store.folders import RunFolder
 from experiments.training.stacks import stacked
-from experiments.verdicts.checks import judgement, worst
-from experiments.verdicts.detecting import detected
+from experiments.verdicts.checks import detected, judgement, worst
 from tests.experiments.committed import RESULTS, as_stored, committed
 from theory.plans.variants import VARIANTS
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main, process
-from experiments.cli.encoding import spell
+from experiments.cli.process import spell
 from experiments.store.folders import RunFolder
 from tests.experiments.cli.answers import outcome
 

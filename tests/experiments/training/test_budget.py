@@ -8,9 +8,8 @@ import pytest
 
 from experiments import catalogue
 from experiments.cli import main
-from experiments.training.budget import in_words, tokens_per_parameter
-from experiments.verdicts.checks import Expectation
-from experiments.verdicts.detecting import detected
+from experiments.training.text import in_words, tokens_per_parameter
+from experiments.verdicts.checks import Expectation, detected
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Tokens
 from theory.plans.names import resolve
