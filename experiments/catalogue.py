@@ -33,8 +33,7 @@ from theory.plans.papers import Paper, Room, guarded, installed, papers, rooms
 
 if TYPE_CHECKING:
     from experiments.experiment.protocol import Experiment
-    from experiments.ledger.answer import Answer
-    from experiments.ledger.index import Index
+    from experiments.ledger.overview import Answer, Index
     from theory.plans.variants import Variant
 
 T = TypeVar("T")
@@ -151,7 +150,7 @@ def variants() -> dict[str, Variant]:
 
 def indexes() -> list[Index]:
     """Return every INDEX that a module `index` of a room exports: parts of papers, gone through line by line."""
-    from experiments.ledger.index import Index
+    from experiments.ledger.overview import Index
 
     exported = (
         _guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages()
@@ -161,7 +160,7 @@ def indexes() -> list[Index]:
 
 def answers() -> dict[str, Answer]:
     """Return every ANSWER that a module `answer` of a room exports, by package: the paper in a few lines."""
-    from experiments.ledger.answer import Answer
+    from experiments.ledger.overview import Answer
 
     pairs = {
         package: _guarded(package, lambda package: _exported(f"{package}.answer", "ANSWER", Answer))

@@ -1,4 +1,4 @@
-"""The commands about one plan or model.  Each takes the parsed options and returns the exit status."""
+"""The commands about plans, models and papers.  Each takes the parsed options and returns the exit status."""
 
 from __future__ import annotations
 

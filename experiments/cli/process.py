@@ -3,7 +3,8 @@
 0: done, and nothing failed; 1: a check failed; 2: bad input, or nothing could be done.  An end from outside is none of
 these, and has the numbers that shells give it: 130 after Ctrl-C, 143 after SIGTERM, 141 if a pipe's reader has left.
 
-Little is imported before `main` is called, as nothing can be done about a signal until then.
+What an output's encoding cannot hold is spelt in ASCII, and no command fails.  Little is imported before `main` is
+called, as nothing can be done about a signal until then.
 """
 
 # ruff: noqa: RUF001 (the signs are what this is about)

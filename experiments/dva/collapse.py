@@ -177,8 +177,7 @@ class Collapse:
         """
         import torch
 
-        from icl.probes.kernels import attention_kernels
-        from icl.probes.peak import peak_bytes
+        from icl.probes.costs import attention_kernels, peak_bytes
 
         device = run.slot.device
 

@@ -1,7 +1,7 @@
 """Run folders: everything is written to a temporary name and renamed, and damage is reported in one line.
 
 What is read back carries a digest (`icl.files`).  Files from before there were digests are read too, as long as they
-have the required fields.
+have the required fields.  What can be made again lies in the cache folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Many trainings, each a line of the run's metrics.jsonl once it is finished (`experiments.store.work`)."""
+"""Many trainings, each a line of the run's metrics.jsonl once it is finished (`experiments.store.work`).
+
+Models that others begin with are kept in the run's folder.
+"""
 
 from __future__ import annotations
 

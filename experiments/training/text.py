@@ -1,6 +1,7 @@
 """Text for trainings: a prepared folder that a user names, or the standard library's source, prepared on first use.
 
 The latter is prepared once per user, in the cache folder; what lies in ./data is used too.
+`tokens_per_parameter` reads from a stored configuration how long an experiment trains.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.store.folders import Json, UserError, cache
 from experiments.store.progress import progress, warn
 from experiments.training.arms import TextSource
-from experiments.training.campaign import BASELINE
+from experiments.training.printed import BASELINE
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Tokens
 from theory.plans.names import resolve

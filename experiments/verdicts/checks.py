@@ -1,4 +1,7 @@
-"""Checks and expectations: does a measurement agree with a prediction, and would it have noticed if it did not?"""
+"""Checks and expectations: does a measurement agree with a prediction, and would it have noticed if it did not?
+
+`detected` says how small an effect a finished run could have detected, by the spread of its own seeds.
+"""
 
 from __future__ import annotations
 

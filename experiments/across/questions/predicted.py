@@ -131,7 +131,7 @@ class Predicted(Question):
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         """Draw gains by the toy, in recall and on text, and which pairs stand in the predicted order."""
-        from experiments.drawing import beside, style
+        from experiments.drawing import marks, style
 
         intervals, places = differences(prediction, measurement), prediction["places"]
         arms = {arm for about in places.values() for arm, _ in about["pairs"]}
@@ -139,18 +139,18 @@ class Predicted(Question):
         rows[CONTROL] = _called(CONTROL)
         fig, axes = style.figure(columns=2, rows=2, width=5.4, height=max(3.9, 1.2 + 0.55 * len(rows)))
         toy = {arm: Interval(known, 0.0, 0.0) for arm, known in {**prediction["toy"], CONTROL: 0.0}.items()}
-        beside.in_series(axes[0], rows, {"predicted, closed form": toy}, missing="nothing said")
+        marks.in_series(axes[0], rows, {"predicted, closed form": toy}, missing="nothing said")
         axes[0].set(title="The toy", xlabel="share of the signal explained, less vanilla's")
         recall = {arm: Interval(mean, 0.0, width) for arm, (mean, width) in prediction["recall"].items()}
         axes[1].axvspan(-MARGIN, MARGIN, color="#e6e6e6", zorder=0, label="no difference, by its margin")
-        beside.in_series(axes[1], rows, {"measured": {**recall, CONTROL: recall[TWIN]}}, missing="not measured")
+        marks.in_series(axes[1], rows, {"measured": {**recall, CONTROL: recall[TWIN]}}, missing="not measured")
         axes[1].set(title="Recall", xlabel=r"mean training loss over $\ln V$, vanilla's less the arm's")
         last = {about["group"]: place for place, about in places.items()}  # of each group: six places with the first
         drawn = [place for place in intervals if place in (next(iter(intervals)), *last.values())]
         gains = {place: {arm: x for (other, arm), x in intervals[place].items() if other == VANILLA} for place in drawn}
-        beside.in_series(axes[2], rows, gains, missing="not trained yet")
+        marks.in_series(axes[2], rows, gains, missing="not trained yet")
         axes[2].set(title="Text", xlabel="loss below the mean of two vanillas (nats per token)")
-        beside.in_cells(axes[3], *_cells(prediction, judged(prediction, intervals)))
+        marks.in_cells(axes[3], *_cells(prediction, judged(prediction, intervals)))
         axes[3].set(title="Predicted order on text", xlabel="tokens per parameter, and models")
         style.finish(list(axes))
         return fig

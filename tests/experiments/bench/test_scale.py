@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.bench import scale
-from experiments.bench.failures import best, expected, young
+from experiments.bench.scale import best, expected, young
 from experiments.bench.simulated import Machines, Work, simulate
 from experiments.store.cluster import TRIES
 from icl.models.decoder import Decoder
