@@ -20,8 +20,7 @@ from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
 from icl.stacks.decoder import StackedDecoder
-from icl.stacks.feed import Feed
-from icl.stacks.training import AdamW, take_step
+from icl.stacks.training import AdamW, Feed, take_step
 from icl.training.loop import take_step as take_one_step
 from icl.training.objectives import PromptTask
 from icl.training.optimiser import adamw

@@ -6,8 +6,8 @@ source; handing out arms, and again after failures, is simulated against the sch
 
 Where machines fail at random, a computation of W seconds saves after every `interval` seconds of work, at `cost`
 seconds each.  Failures come as a Poisson process of rate 1 / `mean`; after one it takes `restart` seconds, in which it
-can fail again, to be where the last save left it.  A stretch of a seconds of work and its save succeeds with probability exp(-(a + c) / M), and what is
-lost by a failure is memoryless, so (Daly 2006, Eqn. 20)
+can fail again, to be where the last save left it.  A stretch of a seconds of work and its save succeeds with
+probability exp(-(a + c) / M), and what is lost by a failure is memoryless, so (Daly 2006, Eqn. 20)
 
     expected time of a stretch = M exp(R / M) (exp((a + c) / M) - 1),
 

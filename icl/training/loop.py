@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,7 +23,6 @@ from torch import Tensor
 
 from icl.models.decoder import Decoder
 from icl.recipe import Diverged, Recipe
-from icl.training.devices import peak_flops
 from icl.training.objectives import Task, blind_loss
 from icl.training.optimiser import build_optimiser, set_rate
 from icl.training.processes import ALONE, Processes
@@ -253,3 +253,27 @@ def _forked(*name: int) -> Iterator[None]:
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
         yield
+
+
+# Dense bf16 matrix products, FLOP/s, by vendors' datasheets.
+PEAK_BF16 = {
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H100": 989e12,
+    "B200": 2250e12,
+    "A100": 312e12,
+    "A6000": 155e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "RTX 4090": 165e12,
+    "RTX 3090": 71e12,
+}
+
+
+def peak_flops(device: torch.device, precision: str) -> float | None:
+    """Return the FLOP/s of dense products; None where it is not known (a CPU, another GPU, fp32)."""
+    if device.type != "cuda" or precision != "bf16":
+        return None
+    title = torch.cuda.get_device_name(device)
+    return next((peak for known, peak in PEAK_BF16.items() if re.search(rf"\b{known}\b", title)), None)
