@@ -1,4 +1,4 @@
-"""Gradients under zero queries against autograd, in float64; sizes and gradients at initial weights; what depth conserves."""
+"""Gradients under zero queries against autograd, in float64; sizes, gradients and what depth conserves at the start."""
 
 from dataclasses import replace
 from fractions import Fraction
