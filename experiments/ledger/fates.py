@@ -131,7 +131,7 @@ def keep_fates(
         if not {claim.id, *rests_on} <= lines.keys():
             return False
         fates = [lines[name]["fates"] for name in rests_on]
-        return not judged_fates(claim, lines[claim.id]["fates"], fates, unjudged, source=source).unexcused
+        return not judged_fates(claim, lines[claim.id]["fates"], fates, unjudged=unjudged, source=source).unexcused
 
     whole = [lines[claim.id] for claim in claims if falls(claim)]
     folder = RunFolder(kept / folder_name(source=source))

@@ -111,7 +111,7 @@ def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
     missing = {claim.id: (claim.module, claim.id) for claim in claims if claim.id not in remembered}
     in_order = longest_first(missing, lambda place: memory.seconds(place[1]))
     with TemporaryDirectory() as folder:
-        lines = results("claim", in_order, judge, RunFolder(Path(folder)), label="verifying")
+        lines = results("claim", in_order, judge, run=RunFolder(Path(folder)), label="verifying")
     by_id = {claim.id: claim for claim in claims}
     new = {i: _verification(by_id[i], line) for i, line in lines.items()}
     memory.keep({i: (digests[i], line) for i, line in lines.items() if new[i].holds}, forget=set(new))
@@ -132,7 +132,9 @@ def entry_of(module: str, name: str) -> Claim:
 
 
 def _verification(claim: Claim, line: Json, *, remembered: bool = False) -> Verification:
-    return Verification(claim, tuple(Outcome(**o) for o in line["outcomes"]), line["seconds"], (), remembered)
+    return Verification(
+        claim, tuple(Outcome(**o) for o in line["outcomes"]), line["seconds"], fallen=(), remembered=remembered
+    )
 
 
 def evidence_digest(claim: Claim, *judges: str) -> str:

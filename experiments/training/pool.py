@@ -38,7 +38,9 @@ def train_all(arms: Sequence[Arm], run: RunFolder, label: str, *, work: Work[Arm
     for key, arm in items.items():
         if key not in finished:
             memory.check(arm, run.slot.device)
-    records = results("run", items, work or record, run, label=label, size=lambda arm: arm.recipe.steps, partial=True)
+    records = results(
+        "run", items, work or record, run=run, label=label, size=lambda arm: arm.recipe.steps, partial=True
+    )
     return {arm: records[key] for arm, key in keys.items() if key in records}
 
 
@@ -48,7 +50,7 @@ def record(arm: Arm, desk: Desk, weights: Path | None = None) -> Json:
     def report(logged: Logged) -> None:
         desk.report(logged.step, note(arm, logged))
 
-    return train_arm(arm, desk.folder, desk.slot.device, report, warn, weights=weights)
+    return train_arm(arm, desk.folder, desk.slot.device, on_log=report, warn=warn, weights=weights)
 
 
 def note(arm: Arm, logged: Logged) -> str:

@@ -109,10 +109,10 @@ class Manifest:
             content["format"],
             Request(**content["request"]),
             content["about"],
-            TokenizerInfo(**content["tokenizer"]),
-            content["dtype"],
-            {name: Split(**content["splits"][name]) for name in SPLITS},
-            tuple(Shard(**shard) for shard in content["shards"]),
+            tokenizer=TokenizerInfo(**content["tokenizer"]),
+            dtype=content["dtype"],
+            splits={name: Split(**content["splits"][name]) for name in SPLITS},
+            shards=tuple(Shard(**shard) for shard in content["shards"]),
         )
         if manifest.to_json() != content:
             raise ValueError("the name, the digest or the checksum is not that of the content")

@@ -175,9 +175,9 @@ class ToyOrderings:
         rows = figure_rows(prediction, reports)
         fig = Figure(figsize=(11.5, 1.7 + 0.25 * len(rows)), layout="constrained")
         toy, loss, words = fig.subplots(1, 3, sharey=True, width_ratios=(1.0, 1.0, 0.75))
-        draw_toy(toy, prediction, measurement, rows)
+        draw_toy(toy, prediction, measurement, rows=rows)
         draw_losses(loss, reports, rows)
-        draw_words(words, prediction, reports, rows)
+        draw_words(words, prediction, reports, rows=rows)
         toy.set_yticks(range(len(rows)), [row_label(name) for name in rows], fontsize=7.5)
         toy.set_ylim(len(rows) - 0.4, -0.6)
         for letter, axis in zip("abc", (toy, loss, words), strict=True):
@@ -293,7 +293,9 @@ def exact_checks(prediction: Json, measurement: Json) -> Iterator[Check]:
         low, high = point["least"] * rho, point["most"] * rho
         if low == high:
             closed = ClosedForm(point["claim"], high, rho)
-            check = exact_check(name, group, statement, closed, explained, point["zero_loss"])
+            check = exact_check(
+                name, group, statement, closed_form=closed, explained=explained, zero_loss=point["zero_loss"]
+            )
             here = [p for p in prediction["exact"].values() if (p["size"], p["rank"]) == (point["size"], point["rank"])]
             others = {p["most"] for p in here} - {point["most"]}
             nearest = sorted(others, key=lambda entries: abs(entries - point["most"]))[:1]

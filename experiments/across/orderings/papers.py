@@ -142,7 +142,7 @@ def order_expectation(label: str, levels: Mapping[str, int], papers: Sequence[Pa
         id=f"order/{label}",
         group=f"order of pairs, {label}",
         claim=ORDERINGS,
-        statement=order_statement(result, levels, pairs, tail(null, result.balance)),
+        statement=order_statement(result, levels, pairs, p=tail(null, result.balance)),
         rule="sign",
         predicted=1.0,
         measured=float(result.balance),
