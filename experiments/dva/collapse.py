@@ -415,7 +415,7 @@ def times(products: Json, seconds: Json) -> Iterator[Expectation]:
             tolerance=interval.half_width,
             controls=tuple((off, interval.half_width) for off in (math.log(2), -math.log(2))),
             slack=math.log(FACTOR),
-            quantity="log of the ratio of times, less that of products",
+            quantity="log of the ratio of times, minus that of products",
         )
 
 

@@ -47,7 +47,7 @@ ITEMS = (
         "Adding the difference of layer 1's and the layer's values to the output lessens over-smoothing.",
         ("resformer.neutreno-depth", "resformer.neutreno-eqn8"),
     ),
-    Item("section 1, Fig. 1 (left)", "Training losses of variants less vanilla's, at 82M.", ("resformer.loss",)),
+    Item("section 1, Fig. 1 (left)", "Training losses of variants minus vanilla's, at 82M.", ("resformer.loss",)),
     Item(
         "section 1, Fig. 1 (middle)",
         "Vanilla's entropy falls in deeper layers, ResFormer's stays.",

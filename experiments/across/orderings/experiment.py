@@ -67,7 +67,7 @@ class Config:
     mixed: int = 4
 
 
-DETECTS = f"{ALTERED:.0%} of the explained signal; 0.005 nats a token of a paper's loss, of three paired seeds"
+DETECTS = f"{ALTERED:.0%} of the explained signal; 0.005 nats per token of a paper's loss, of three paired seeds"
 SHORT, LONG, NOISY = Setting(3, 4, 0.3), Setting(3, 24, 0.0), Setting(3, 8, 1.0)
 PROFILES = {
     "smoke": Profile(
@@ -111,7 +111,7 @@ class ToyOrderings:
     caption = (
         "(a) The most that the toy explains with every variant, as a share of rho d²; crosses are exact minima "
         "found numerically, orange strokes hold at the papers' width and number of heads. Hatched: approached, and "
-        "not attained; grey: not known whether attained. (b) Losses less vanilla's that papers print; bars are what"
+        "not attained; grey: not known whether attained. (b) Losses minus vanilla's that papers print; bars are what"
         " chance may add to one pair of runs, 95 %, taken from the three pairs that one paper repeats. (c) What the"
         " papers say in words, and whether the toy's order agrees; open circles are ties of the toy, which decide "
         "nothing. Rows stand by what the toy explains."
@@ -127,7 +127,7 @@ class ToyOrderings:
             "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K and W; that whoever explains "
             "more in context is the better language model",
             "source": "theory.toy.value_maps, theory.toy.raw_keys, theory.toy.width",
-            "rule": "the papers' loss of the variant less that of the other lies, with its interval, on the side of "
+            "rule": "the papers' loss of the variant minus that of the other lies, with its interval, on the side of "
             "zero on which the toy's does; toys that differ by less than a hundredth of the signal are a tie, which "
             "decides nothing",
             "shown": asdict(shown) | {"key": shown.key, "heads": config.heads},

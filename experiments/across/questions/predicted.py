@@ -41,7 +41,7 @@ WORDS = {**Values.words, CONTROL: "vanilla again (control)"}
 WHO = {"toy": "the toy", "recall": "recall"}
 CHANCE = 0.05
 Pair = tuple[str, str]  # of arms; for vanilla stands the mean of two
-Intervals = Mapping[str, Mapping[Pair, Interval]]  # by place: losses of the first less those of the second
+Intervals = Mapping[str, Mapping[Pair, Interval]]  # by place: losses of the first minus those of the second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Predicted(Question):
             "source": f"theory.toy.width at two layers, d = 8; {SOURCE}",
             "statistic": f"{NATS}, mean over a window; {HELD_OUT} at the last length; paired seeds",
             "rule": "a sign: the interval, 95 % for all pairs at all places together, lies on the predicted side, and "
-            "that of a third vanilla does not; an order: more pairs stand in it, less those against it, than in 95 % "
+            "that of a third vanilla does not; an order: more pairs stand in it, minus those against it, than in 95 % "
             "of its permutations",
             "tuning": "not tuned over windows, where all arms have one learning rate; at the last length each arm has "
             "its own, as in text-values",
@@ -245,7 +245,7 @@ def order(who: str, prediction: Json, intervals: Intervals) -> Expectation:
         stderr=sum(p * balance**2 for balance, p in null.items()) ** 0.5,
         tolerance=widest,
         controls=((0.0, widest),),  # an order that tells no pair apart
-        quantity="pairs in the predicted order, less those against it",
+        quantity="pairs in the predicted order, minus those against it",
     )
 
 
@@ -255,7 +255,7 @@ def _own(prediction: Json, intervals: Intervals) -> Iterator[Expectation]:
     for place, at_place in intervals.items():
         for arm in own_names(prediction):
             if arm not in known:
-                about = f"{place}/own/{arm}", f"{arm} less vanilla", f"{arm} ({place} tokens per parameter)"
+                about = f"{place}/own/{arm}", f"{arm} minus vanilla", f"{arm} ({place} tokens per parameter)"
                 yield unpredicted(*about, at_place[arm, VANILLA], quantity=_quantity(prediction, place))
 
 
