@@ -20,8 +20,7 @@ from experiments.store.progress import progress, relayed, warn
 from experiments.training import extension
 from experiments.training.arms import Arm, TextSource
 from experiments.training.model_folders import BESIDE
-from experiments.training.pool import note
-from experiments.training.records import describe, train_arm
+from experiments.training.records import describe, note, train_arm
 from icl.recipe import Diverged
 from icl.training.parallel.launch import launched
 from theory.plans.accounting import total_parameters

@@ -18,7 +18,7 @@ from experiments.store.work import results
 from experiments.training import memory
 from experiments.training.arms import Arm, Initial
 from experiments.training.model_folders import WEIGHTS
-from experiments.training.records import describe, train_arm
+from experiments.training.records import describe, note, train_arm
 
 if TYPE_CHECKING:
     from icl.training.loop import Logged
@@ -51,12 +51,6 @@ def record(arm: Arm, desk: Desk, weights: Path | None = None) -> Json:
         desk.report(logged.step, note(arm, logged))
 
     return train_arm(arm, desk.folder, desk.slot.device, on_log=report, warn=warn, weights=weights)
-
-
-def note(arm: Arm, logged: Logged) -> str:
-    """Return what a progress bar shows beside the time left."""
-    share = f", {logged.mfu:.0%} MFU" if logged.mfu is not None else ""
-    return f"{arm.name}: loss {logged.loss:.3f}, {logged.tokens_per_second:,.0f} tokens/s{share}"
 
 
 MODELS = "models"

@@ -227,3 +227,9 @@ def _mean(values: Any) -> float:
 def _median(values: list[float | None]) -> float | None:
     known = sorted(v for v in values if v is not None)
     return known[len(known) // 2] if known else None
+
+
+def note(arm: Arm, logged: Logged) -> str:
+    """Return what a progress bar shows beside the time left."""
+    share = f", {logged.mfu:.0%} MFU" if logged.mfu is not None else ""
+    return f"{arm.name}: loss {logged.loss:.3f}, {logged.tokens_per_second:,.0f} tokens/s{share}"
