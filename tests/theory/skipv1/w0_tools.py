@@ -139,7 +139,7 @@ def symmetrised(rows):
 
 
 def check_random_weights(gap, moments, rank, *, count, seed):
-    """Check that random A, B and K, with the best readouts for them, of `count` heads of a kind, pass no bound of `gap`.
+    """Check that random A, B and K of `count` heads of a kind, with the best readouts for them, pass no bound of a gap.
 
     These may be so large that the loss is what is left of terms as large as their squares times those of random ones.
     """
