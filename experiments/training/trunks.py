@@ -26,7 +26,7 @@ from experiments.training import memory
 from experiments.training.arms import Arm
 from experiments.training.model_folders import WEIGHTS
 from experiments.training.pool import MODELS, model_folder
-from experiments.training.records import describe, probed, train_arm
+from experiments.training.records import describe, note, probed, train_arm
 from experiments.training.stacks import finished
 from icl.files import write_atomically
 
