@@ -175,11 +175,11 @@ def _values(old: Attention | LatentAttention, new: Attention | LatentAttention, 
         case _:
             readers, group = _readers(old)
             places, latent = [h - 1 for h in after.heads], isinstance(old, LatentAttention)
-            made, parts, chosen = _with_readers(readers, value, places, group=group, how=how, latent=latent)
+            made, parts, chosen = _with_readers(readers, value, places, group, how, latent=latent)
             _set(after, made)
             _read_by(new, parts)
             if how == "whole" and isinstance(old, Attention) and isinstance(new, Attention):
-                _reorder(old, new, chosen, places=places)
+                _reorder(old, new, chosen, places)
 
 
 def _of_heads(linear: HeadLinear) -> Tensor:
@@ -261,7 +261,7 @@ def _with_readers(
             chosen = _largest(_norms(_products(readers, value, group)), count).tolist()
             value, parts[places] = value[chosen], readers[chosen]
         case "svd":
-            value, parts[places] = _nearest(readers, value, count, group=group, latent=latent)
+            value, parts[places] = _nearest(readers, value, count, group, latent=latent)
     return value, parts, chosen
 
 

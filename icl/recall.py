@@ -34,7 +34,7 @@ class RecallTask(RecallSetting):
     def _made(self, numbers: Tensor) -> Sequences:
         keys, values, order = numbers.split([self.keys, self.values, self.pairs], dim=-1)
         asked = order.argsort(-1)
-        return Sequences(self, keys.argsort(-1)[..., : self.pairs], values.argsort(-1)[..., : self.pairs], asked=asked)
+        return Sequences(self, keys.argsort(-1)[..., : self.pairs], values.argsort(-1)[..., : self.pairs], asked)
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ def bounds(model: Decoder, embedding: float) -> list[float]:
     """Return `theory.attnres.bounds.read_bounds` for a model's weights."""
     from theory.attnres.bounds import read_bounds
 
-    return read_bounds(model.config, model.plan, embedding, outputs=output_bounds(model))
+    return read_bounds(model.config, model.plan, embedding, output_bounds(model))
 
 
 def output_bounds(model: Decoder) -> list[float]:
@@ -67,6 +67,6 @@ def output_bounds(model: Decoder) -> list[float]:
     return [
         attention_bound(w.value, w.output, w.gain)
         if isinstance(w, AttentionWeights)
-        else feed_forward_bound(w.gate, w.up, w.down, gain=w.gain)
+        else feed_forward_bound(w.gate, w.up, w.down, w.gain)
         for w in sublayer_weights(model)
     ]

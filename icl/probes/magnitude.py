@@ -159,9 +159,7 @@ def sublayer_weights(model: Decoder) -> list[AttentionWeights | FeedForwardWeigh
     for sublayer in model.sublayers:
         if isinstance(sublayer, FeedForward):
             gate = None if sublayer.gate is None else _array(sublayer.gate)
-            weights.append(
-                FeedForwardWeights(gate, _array(sublayer.up), _array(sublayer.down), gain=_array(sublayer.norm))
-            )
+            weights.append(FeedForwardWeights(gate, _array(sublayer.up), _array(sublayer.down), _array(sublayer.norm)))
             continue
         assert isinstance(sublayer, Attention)
         assert sublayer.output is not None

@@ -70,7 +70,7 @@ class Attended:
         seen = None if self.visible is None else self.visible[..., queries, :]
         seen = None if seen is None else torch.cat([seen] * len(self.keys), dim=-1)
         bias = None if self.bias is None else torch.cat([self.bias[..., queries, :].to(exact)] * len(self.keys), dim=-1)
-        return weights(self.query[:, :, queries].to(exact), key, seen, bias=bias, linear=self.linear)
+        return weights(self.query[:, :, queries].to(exact), key, seen, bias, linear=self.linear)
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield all weights, some queries at a time: the slice of queries, and their weights."""
