@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from experiments.experiment.execution import Finished
     from experiments.ledger.fates import Mutation
     from experiments.ledger.verify import Verification
+    from theory.plans.setting import Setting
 
 
 def run(
@@ -25,6 +26,7 @@ def run(
     minutes: float | None = None,
     data: str | None = None,
     variants: Sequence[str] = (),
+    size: Setting | None = None,
     on: str = "here",
 ) -> Finished:
     """Carry an experiment through, or resume it, in a folder below `out`.
@@ -37,11 +39,13 @@ def run(
     on       here, or ray: a cluster (`experiments.store.cluster`)
     variants to compare with vanilla in place of the experiment's own, FILE.py:function among them, in a folder of their
              own
+    size     of toys whose sizes are free, in place of the profile's; in a folder of its own, too
 
     Work is shared out to processes of their own: a script calls this under `if __name__ == "__main__"`.  Raises
     UserError for what is not there or makes no sense, Unfinished if time is up.
     """
     from experiments.experiment.execution import Finished, execute, prepare
+    from experiments.experiment.protocol import at_size
     from experiments.training.device import slot_for
 
     experiment = catalogue.experiment(name)
@@ -50,6 +54,7 @@ def run(
         from experiments.training.comparing import comparing
 
         experiment = comparing(experiment, profile, variants)
+    experiment = at_size(experiment, profile, size)
     slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data, on=on)
     job = prepare(experiment, profile, seeds, out=Path(out), slot=slot)
     return Finished(job.run.path, tuple(execute(job)))

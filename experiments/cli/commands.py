@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from experiments.cli.unknown_options import about_option, unknown_option
+from experiments.store.folders import UserError
 
 OUT = Path("runs")
 SHOWN = 400  # characters of a message
+FIGURES = (".svg", ".png", ".pdf")
 Run = Callable[[argparse.Namespace], int]
 LARGEST = 10**12  # of counts: beyond, nothing could be held, nor ever be finished
 
@@ -168,3 +170,11 @@ def finite(text: str) -> float:
 def _refuse(wrong: bool, words: str, text: str) -> None:
     if wrong:
         raise argparse.ArgumentTypeError(f"{words}, got {text[:24]}")
+
+
+def check_figure(path: Path) -> None:
+    """Raise UserError unless a figure can be drawn into this file."""
+    if path.suffix not in FIGURES:
+        raise UserError(f"--figure must end in {', '.join(FIGURES)}, got {str(path)!r}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(f"{path}: is a folder" if path.is_dir() else f"{path.parent}: no such folder")

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from experiments import catalogue
-from experiments.cli.commands import Commands, whole_number
+from experiments.cli.commands import Commands, check_figure, whole_number
 from experiments.ledger.claim import Status
 from experiments.store.folders import UserError
 from icl.files import write_atomically
 from theory.plans.papers import rooms
 from theory.plans.variants import VARIANTS
 
-FIGURES = (".svg", ".png", ".pdf")
 Rows = list[dict[str, Any]]
 
 
@@ -73,11 +72,8 @@ def describe(options: argparse.Namespace) -> int:
         raise UserError(unknown("dtype", options.dtype, BYTES))
     if options.context is not None and options.context < 1:
         raise UserError(f"--context must be at least 1, got {options.context}")
-    if options.figure is not None and options.figure.suffix not in FIGURES:
-        raise UserError(f"--figure must end in {', '.join(FIGURES)}, got {str(options.figure)!r}")
-    if options.figure is not None and (options.figure.is_dir() or not options.figure.parent.is_dir()):
-        where = f"{options.figure.parent}: no such" if not options.figure.is_dir() else f"{options.figure}: is a"
-        raise UserError(f"{where} folder")
+    if options.figure is not None:
+        check_figure(options.figure)
     if Path(options.preset).is_dir():
         from experiments.training.model_folders import one_model
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli.commands import Commands, number, whole_number
+from experiments.cli.commands import Commands, check_figure, number, whole_number
+from experiments.cli.tables import print_rows, terminal
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 MATRICES = (".npy", ".csv", ".txt")
 TASK = ("d", "n", "sigma")
-OF_REGRESSION = ("rank", "w0", "covariance", "kurtosis", "bias", "minimise", "paper_bound")
+EVERY, EVERY_RANK = "all", "every rank"
+OF_REGRESSION = ("rank", "figure", "w0", "covariance", "kurtosis", "bias", "minimise", "paper_bound")
 NAMES = {"mha": "MHA", "skipv1": "SkipV1Former"}
 
 
@@ -44,9 +47,11 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument(
         "--rank",
-        type=whole_number,
-        help="rank a of the compression (default: d // 2, MHA's best; with --w0 to --bias, every rank)",
+        type=_rank,
+        help="rank a of the compression (default: d // 2, MHA's best; with --w0 to --bias, the lowest loss of all "
+        "ranks); all: every rank by itself",
     )
+    command.add_argument("--figure", type=Path, help="draw losses and gaps at every rank into this .svg, .png or .pdf")
     command.add_argument("--heads", type=whole_number, default=2, help="heads of the second layer (default: 2)")
     matrix = f"one number c for c I, a diagonal such as 1,2,0, or a {', '.join(MATRICES)} file of a d x d matrix"
     command.add_argument("--w0", help=f"mean of W*: {matrix} (default: 0)")
@@ -71,13 +76,30 @@ def predict(options: argparse.Namespace) -> int:
         return _recall(options)
     if missing := [f"--{name}" for name in TASK if getattr(options, name) is None]:
         raise UserError(f"say {', '.join(missing)}: predict asks of regression prompts, or --recall of recall")
-    check_sizes(options.d, options.n, options.sigma, rank=options.rank)
+    if options.figure is not None:
+        check_figure(options.figure)
+        if options.rank not in (None, EVERY):
+            raise UserError("--figure draws every rank; leave --rank out")
+        options.rank = EVERY
+    every = options.rank == EVERY
+    check_sizes(options.d, options.n, options.sigma, rank=None if every else options.rank)
+    if every and options.paper_bound:
+        raise UserError("--paper-bound is of one rank, and has no meaning beside --rank all and --figure")
     law = _law(options)
     if law and options.paper_bound:
         raise UserError("--paper-bound is proved for W0 = 0 and normal inputs of identity covariance only")
     plan = resolve(options.plan, two_layers(options.heads))
     beyond = beyond_two_layers(lambda shape: resolve(options.plan, shape), options.heads)
+    if every:
+        return _every_rank(options, plan, law, beyond=beyond)
     return _beyond(options, plan, law, beyond=beyond) if law else _central(options, plan, beyond)
+
+
+def _rank(text: str) -> int | str:
+    try:
+        return EVERY if text == EVERY else whole_number(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(str(error).replace("number", f"number or {EVERY}")) from None
 
 
 def _recall(options: argparse.Namespace) -> int:
@@ -130,7 +152,7 @@ def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | 
     optimum = None if options.minimise else closed_form(plan, *task)
     over_ranks = None
     if optimum is None:
-        optimum = _minimised(options, plan, [rank], law={})
+        (optimum,) = _minimised(options, plan, [rank], law={}).values()
     elif options.rank is None:
         losses = {a: closed_form(plan, *task[:3], a) for a in range(1, options.d + 1)}
         best, at = min((solution.loss, a) for a, solution in losses.items() if solution is not None)
@@ -172,25 +194,83 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
         print(f"  {bound['value']:12.6g}  the paper's bound on gap_to_optimum{error}; {bound['method']}")
 
 
-def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any], beyond: tuple[str, ...] | None) -> int:
-    """Predict around W0, or for other inputs: proved losses for MHA and SkipV1Former, minimised ones for others."""
+@dataclass(frozen=True)
+class _Theorems:
+    """The answer of theorems to a task: bounds by rank, or why there are none, and whether the plan is one of theirs."""
+
+    bounds: Mapping[int | None, LossBounds]
+    missing: str | None
+    of_plan: bool
+
+
+def _theorems(options: argparse.Namespace, plan: Plan, law: dict[str, Any], ranks: Sequence[int | None]) -> _Theorems:
+    """Return what theorems say; a rank of None means all ranks.
+
+    Raises:
+        NotCovered: where they say nothing, and nothing is minimised either.
+    """
     from theory.plans.heads import NotCovered, theorem_heads
     from theory.prompts.moments import PromptMoments
     from theory.skipv1.bounds import loss_bounds
 
     counts = theorem_heads(plan)
-    of_theorem = counts is not None and counts[0] > 0
-    descend = options.minimise or not of_theorem
+    of_plan = counts is not None and counts[0] > 0
     moments = PromptMoments(options.d, options.n, options.sigma, **law)
-    heads, skips = (sum(counts), counts[1] or None) if counts and of_theorem else (max(2, options.heads), None)
+    heads, skips = (sum(counts), counts[1] or None) if counts and of_plan else (max(2, options.heads), None)
     try:
-        bounds, missing = loss_bounds(moments, rank=options.rank, heads=heads, skips=skips), None
+        return _Theorems({a: loss_bounds(moments, rank=a, heads=heads, skips=skips) for a in ranks}, None, of_plan)
     except NotCovered as error:
-        if not descend:
+        if of_plan and not options.minimise:
             raise NotCovered(f"{error} (--minimise)") from None
-        bounds, missing = None, str(error)
+        return _Theorems({}, str(error), of_plan)
+
+
+def _every_rank(options: argparse.Namespace, plan: Plan, law: dict[str, Any], beyond: tuple[str, ...] | None) -> int:
+    """Predict every rank by itself, beside MHA and SkipV1Former, and draw that."""
+    from experiments.commands import ranks
+    from theory.prompts.moments import PromptMoments
+    from theory.toy.value_maps import closed_form
+
+    task, every = (options.d, options.n, options.sigma), range(1, options.d + 1)
+    theorems = _theorems(options, plan, law, every)
+    optima: dict[int, Optimum] = {}
+    if not law and not options.minimise:
+        known = {a: closed_form(plan, *task, a) for a in every}
+        optima = {a: optimum for a, optimum in known.items() if optimum is not None}
+    if options.minimise or not (theorems.of_plan or optima):
+        optima = _minimised(options, plan, list(every), law=law)
+    rows = [ranks.AtRank(a, optima.get(a), theorems.bounds.get(a)) for a in every]
+    zero = float(PromptMoments(*task, **law).zero_loss)
+    if options.json:
+        by_rank = [asdict(row) for row in rows]
+        print(json.dumps({"plan": options.plan, "zero_loss": zero, "ranks": by_rank, "beyond_two_layers": beyond}))
+    else:
+        head, *others = ranks.cells(options.plan, rows)
+        print(f"The assumed-copy toy at {_words(options, law)}; squared errors, summed over the d numbers of y:")
+        print_rows(terminal(), "", head, rows=others)
+        print(f"{zero:.6g}  loss of predicting {'W0 x' if options.bias else 'zero'}")
+        if theorems.missing is not None:
+            print(theorems.missing)
+        _print_note(options.plan, beyond)
+    if options.figure is not None:
+        from experiments.drawing import style
+
+        title = _words(options, law).removesuffix(f", {EVERY_RANK}").replace("sigma", r"$\sigma$")
+        with style.drawing():
+            style.save_as(ranks.draw(options.plan, title, rows, zero=zero), options.figure)
+        if not options.json:
+            print(f"figure: {options.figure}")
+    return 0
+
+
+def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any], beyond: tuple[str, ...] | None) -> int:
+    """Predict around W0, or for other inputs: proved losses for MHA and SkipV1Former, minimised ones for others."""
+    theorems = _theorems(options, plan, law, [options.rank])
+    bounds, missing = theorems.bounds.get(options.rank), theorems.missing
     ranks = list(range(1, options.d + 1)) if options.rank is None else [options.rank]
-    minimised = _minimised(options, plan, ranks, law=law) if descend else None
+    minimised = None
+    if options.minimise or not theorems.of_plan:
+        minimised = min(_minimised(options, plan, ranks, law=law).values(), key=lambda optimum: optimum.loss)
     if options.json:
         numbers = {
             "bounds": bounds and asdict(bounds),
@@ -221,7 +301,7 @@ def _words(options: argparse.Namespace, law: dict[str, Any]) -> str:
         name: text if name == "kurtosis" or text.endswith(MATRICES) else f"diag({text})" if "," in text else f"{text} I"
         for name, text in given.items()
     }
-    where = "over all ranks" if options.rank is None else f"rank a = {options.rank}"
+    where = {None: "over all ranks", EVERY: EVERY_RANK}.get(options.rank, f"rank a = {options.rank}")
     task = f"d = {options.d}, n = {options.n}, sigma = {options.sigma:g}"
     biased = ["a free term C x"] if options.bias else []
     return ", ".join([task, *(forms[name].format(text) for name, text in shown.items()), *biased, where])
@@ -262,13 +342,13 @@ def _evidence(between: Between) -> list[tuple[float, str]]:
     ]
 
 
-def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: dict[str, Any]) -> Optimum:
-    """Return the lowest of the descents at these ranks, and show their progress."""
+def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: dict[str, Any]) -> dict[int, Optimum]:
+    """Return the lowest of the descents at each of these ranks, and show their progress."""
     from experiments.store.progress import progress
     from theory.toy.value_maps import descents, optimum_by_descent
 
     task, (starts, _) = (options.d, options.n, options.sigma), descents(law)
-    optima = []
+    optima = {}
     with progress("minimising", starts * len(ranks)) as at:
         at(0)
         for done, rank in enumerate(ranks):
@@ -276,8 +356,8 @@ def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: d
             def after_start(i: int, loss: float, done: int = done, rank: int = rank) -> None:
                 at(done * starts + i, f"rank {rank}, loss {loss:.5g}")
 
-            optima.append(optimum_by_descent(plan, *task, rank, law=law, after_start=after_start))
-    return min(optima, key=lambda optimum: optimum.loss)
+            optima[rank] = optimum_by_descent(plan, *task, rank, law=law, after_start=after_start)
+    return optima
 
 
 def _law(options: argparse.Namespace) -> dict[str, Any]:

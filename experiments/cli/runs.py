@@ -70,6 +70,9 @@ def add_to(commands: Commands) -> None:
         default=[],
         help="of full-size models: this against vanilla, as for `describe`, FILE.py:name too; may be repeated",
     )
+    command.add_argument(
+        "--size", help="of toys whose sizes are free: at d=7,n=12,sigma=0.4, say, in place of the profile's sizes"
+    )
 
     command = commands.add(
         "compare",
@@ -123,7 +126,10 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("name experiments, or give --all, but not both")
     if options.only and not options.all:
         raise UserError("--only chooses from --all")
+    if options.all and options.size is not None:
+        raise UserError("--size is of experiments that are named; the sizes of some are not free")
     from experiments.experiment.execution import legend, prepare, table
+    from experiments.experiment.protocol import at_size
     from experiments.experiment.together import executed
     from experiments.store.folders import Unfinished
     from experiments.training.device import slot_for
@@ -135,6 +141,11 @@ def run(options: argparse.Namespace) -> int:
         from experiments.training.comparing import comparing
 
         experiments = [comparing(experiment, options.profile, options.variant) for experiment in experiments]
+    if options.size is not None:
+        from experiments.commands.names import setting
+
+        size = setting(options.size)
+        experiments = [at_size(experiment, options.profile, size) for experiment in experiments]
     if options.all:  # of all experiments, those that have the profile
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:

@@ -20,6 +20,7 @@ from theory.plans.law import law
 from theory.plans.names import checked, pairs, sized
 from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS, resized
+from theory.plans.setting import Setting
 from theory.plans.suggestions import suggestions, unknown
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
@@ -183,13 +184,7 @@ def _of_vocabulary(config: Architecture, vocab: int) -> Architecture:
 def _prompts(text: str) -> PromptSource:
     """Read regression:d=5,n=20,sigma=0.1; beside these, scored=last and the fields of `theory.plans.law.Law`."""
     given = pairs("regression", text.removeprefix("regression:"))
-    sizes = {name: given.pop(name) for name in SIZES if name in given}
-    try:
-        values: dict[str, Any] = {name: SIZES[name](value) for name, value in sizes.items()}
-        if values.keys() != SIZES.keys():
-            raise ValueError
-    except ValueError:
-        raise BadInput(f"regression data are written regression:d=5,n=20,sigma=0.1, got {text!r}") from None
+    values = _sizes(given, "regression data are written regression:d=5,n=20,sigma=0.1", text)
     check_sizes(**values)
     scored: Any = given.pop("scored", "all")
     if scored not in ("all", "last"):
@@ -208,3 +203,25 @@ def recalled(text: str) -> RecallSource:
     except ValueError:
         raise BadInput(f"recall data are written recall:pairs=4,keys=16,values=16, got {text!r}") from None
     return RecallSource(**sizes, **form)
+
+
+def setting(text: str) -> Setting:
+    """Return what d=7,n=12,sigma=0.4 asks for.  Raises BadInput for anything else."""
+    given = pairs("size", text)
+    form = "a size is written d=7,n=12,sigma=0.4"
+    size = Setting(**_sizes(given, form, text))
+    if given:
+        raise BadInput(f"{form}, got {text!r}")
+    return size
+
+
+def _sizes(given: dict[str, str], form: str, text: str) -> dict[str, Any]:
+    """Take the sizes out of what is given.  Raises BadInput, which says the form, where one lacks or is no number."""
+    sizes = {name: given.pop(name) for name in SIZES if name in given}
+    try:
+        values: dict[str, Any] = {name: SIZES[name](value) for name, value in sizes.items()}
+    except ValueError:
+        values = {}
+    if values.keys() != SIZES.keys():
+        raise BadInput(f"{form}, got {text!r}")
+    return values

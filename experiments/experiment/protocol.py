@@ -13,11 +13,13 @@ Predictions and measurements are plain JSON, so comparing and drawing can be rep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from experiments.store.folders import Json, RunFolder
+from experiments.store.folders import Json, RunFolder, UserError
 from experiments.verdicts.checks import Judgement
+from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,6 +117,36 @@ class Continued(Experiment, Protocol):
     further: Mapping[str, str]
 
     def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure: ...
+
+
+@runtime_checkable
+class Sized(Experiment, Protocol):
+    """An experiment on regression prompts whose sizes are free."""
+
+    def at_size(self, config: Any, size: Setting) -> Any:
+        """Return the configuration with this size in place of its own."""
+        ...
+
+
+def at_size(experiment: Experiment, profile: str, size: Setting | None) -> Experiment:
+    """Return the experiment, of one profile, at a size of the user's; its results are in a folder of their own.
+
+    Raises:
+        UserError: where its sizes are not free, or d is more than exact minima are found for.
+    """
+    from theory.toy.value_maps import LARGEST_MINIMISED
+
+    if size is None or profile not in experiment.profiles:
+        return experiment
+    if not isinstance(experiment, Sized):
+        raise UserError(f"--size: the sizes of {experiment.name} are not free")
+    if size.d > LARGEST_MINIMISED:
+        raise UserError(f"--size: exact minima take d <= {LARGEST_MINIMISED}, got {size.d}")
+    before, sized = experiment.profiles[profile], copy(experiment)
+    sized.name = f"{experiment.name}+{size.key}"
+    sized.title = f"{experiment.title}: d = {size.d}, n = {size.n}, sigma = {float(size.sigma):g}"
+    sized.profiles = {profile: replace(before, config=experiment.at_size(before.config, size))}
+    return sized
 
 
 def figures(experiment: Experiment) -> dict[str, str]:

@@ -4,23 +4,22 @@ Seed claim: SkipV1Former, Theorem 2 (appendix A.1), at W0 = 0 as `theory.skipv1.
 layer keeps a numbers of x and d - a of y; the closed forms say what each architecture can then explain of the d^2
 numbers of W*.
 
-The second figure asks what is left of the gap between the optima as the context grows.  Of E ||W*||^2 = d^2,
-SkipV1Former explains the share rho = n / (n + d + 1 + sigma^2) -> 1, and MHA rho floor(d^2/4) / d^2, at most a quarter
-however long the context.
+The second figure, `limit`, asks what is left of the gap between the optima as the context grows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from experiments.drawing import style
 from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.skipv1 import limit as optima
 from experiments.store.folders import Json, RunFolder
-from experiments.toys.checks import ALTERED, SHARE, TRAINED_SLACK, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import Minimisation, Point, every_rank, minimisations, minimise_all, point_key
+from experiments.toys.checks import ALTERED, TRAINED_SLACK, ClosedForm, exact_check, trained_check
+from experiments.toys.runs import every_rank, minimisations, minimise_all, point_key
 from experiments.toys.training import Training, readouts_only, train_all
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import t_interval
@@ -34,41 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLAIMS = {"mha": "skipv1.mha-infimum", "skipv1": "skipv1.skipv1-minimum"}
-GAP, LIMIT = "skipv1.gap", "skipv1.limit"
+GAP = "skipv1.gap"
 GAP_SLACK = 0.05  # of the gap at equal rank: the most that training may add to an interval
 ALTERED_GAP = 0.15  # the negative controls of the gap
-SIGMA = 0.3  # of the second figure
-ENDLESS = 10**6  # a context so long that rho is 1 to within a hundredth of the slack
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """The sizes of the second figure.
-
-    Attributes:
-        d: Width of the curves over the context length.
-        contexts: Context lengths n whose optimum is found by exact minimisation.
-        trained: Context lengths that are also trained.
-        widths: Widths d whose optimum is found with an endless context.
-        starts: Starting points of every exact minimisation.
-    """
-
-    d: int
-    contexts: tuple[int, ...]
-    trained: tuple[int, ...]
-    widths: tuple[int, ...]
-    starts: int = 8
-
-    @property
-    def minimisations(self) -> list[Minimisation]:
-        """Return the exact minima to compute, of either architecture at its best rank."""
-        sizes = [(self.d, n) for n in self.contexts] + [(d, ENDLESS) for d in self.widths]
-        return minimisations([_best_point(d, n, toy) for d, n in sizes for toy in TOYS], self.starts)
-
-    @property
-    def trained_points(self) -> list[Point]:
-        """Return the toys that are trained on sampled prompts, each at its best rank."""
-        return [_best_point(self.d, n, toy) for n in self.trained for toy in TOYS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +54,7 @@ class Config:
     shown: Setting
     training: Training
     from_gaussian: Training
-    limit: Limit
+    limit: optima.Limit
     starts: int = 8
 
 
@@ -109,7 +76,7 @@ PROFILES = {
             training=Training(steps=700, held_out=49_152),
             from_gaussian=_gaussian(200),
             # Of one width with the toys above, so that all are trained in the same stacks.
-            limit=Limit(d=3, contexts=(16, 64), trained=(16,), widths=(1, 2, 3), starts=4),
+            limit=optima.Limit(d=3, contexts=(16, 64), trained=(16,), widths=(1, 2, 3), starts=4),
             starts=4,
         ),
         seeds=8,
@@ -121,15 +88,15 @@ PROFILES = {
             exact=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
             trained=(_SMALL, _MIDDLE, _LARGE),
             shown=_LARGE,
-            training=Training(steps=2500, held_out=65_536),
-            from_gaussian=_gaussian(2500),
-            limit=Limit(
-                d=4, contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256), trained=(4, 16, 64, 256), widths=(1, 2, 3, 4, 5, 6)
+            training=Training(steps=1250, held_out=32_768),
+            from_gaussian=_gaussian(1250),
+            limit=optima.Limit(
+                d=4, contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256), trained=(4, 16, 64), widths=(1, 2, 3, 4, 5, 6)
             ),
             starts=6,
         ),
         seeds=8,
-        seconds=140,
+        seconds=90,
         detects=_DETECTS,
     ),
     "full": Profile(
@@ -139,7 +106,7 @@ PROFILES = {
             shown=_LARGE,
             training=Training(steps=20_000, held_out=524_288),
             from_gaussian=_gaussian(20_000),
-            limit=Limit(
+            limit=optima.Limit(
                 d=6,
                 contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
                 trained=(4, 16, 64, 256),
@@ -168,7 +135,7 @@ class SkipV1Gap:
         "seeds, of gaps paired, mostly smaller than the marker. Only whole ranks exist; lines are for the eye."
     )
     kind: Kind = "theory"
-    claims: tuple[str, ...] = (*CLAIMS.values(), GAP, "skipv1.paper-bound", LIMIT)
+    claims: tuple[str, ...] = (*CLAIMS.values(), GAP, "skipv1.paper-bound", optima.LIMIT)
     profiles: Mapping[str, Profile] = PROFILES
     further: Mapping[str, str] = {
         "limit": "The share of the signal that either architecture explains at its best rank, (a) over the number of "
@@ -177,13 +144,17 @@ class SkipV1Gap:
         "on fresh prompts, with 95 % intervals over seeds.",
     }
 
+    def at_size(self, config: Config, size: Setting) -> Config:
+        growing = replace(config.limit, d=size.d, sigma=float(size.sigma), trained=())
+        return replace(config, exact=(size,), trained=(size,), shown=size, limit=growing)
+
     def predict(self, config: Config) -> Json:
         return {
             "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K and W",
             "source": "theory.skipv1.gap, Theorem",
             "shown": config.shown.key,
             "sizes": {size.key: _predict_ranks(size) for size in config.exact},
-            "limit": _predict_limit(config.limit),
+            "limit": optima.predict(config.limit),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
@@ -199,7 +170,7 @@ class SkipV1Gap:
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Check]:
         ranks = _compare_ranks(prediction["sizes"], measurement["exact"], measurement["trained"])
-        return [*ranks, *_compare_limit(prediction["limit"], measurement["exact"], measurement["trained"])]
+        return [*ranks, *optima.compare(prediction["limit"], measurement["exact"], measurement["trained"])]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         """Draw losses, gaps of all sizes on one curve, how far measurements are from theory, the paper's bound."""
@@ -216,8 +187,8 @@ class SkipV1Gap:
     def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002 - there is one
         """Draw the share explained over the context length, and over the width with an endless context."""
         fig, axes = style.figure(2, width=3.7)
-        _draw_over_context(axes[0], prediction["limit"], measurement)
-        _draw_over_width(axes[1], prediction["limit"], measurement["exact"])
+        optima.draw_over_context(axes[0], prediction["limit"], measurement)
+        optima.draw_over_width(axes[1], prediction["limit"], measurement["exact"])
         for axis in axes:
             style.crosses(axis, [], [], label="exact minimisation")
             axis.axhline(0.25, color="#999999", linewidth=0.8)
@@ -225,19 +196,6 @@ class SkipV1Gap:
             axis.set_ylabel(r"share of $E\,\|W^*\|^2$ explained")
         style.finish(axes)
         return fig
-
-
-def _best_rank(d: int, toy: str) -> int:
-    return skipv1.best_mha_rank(d) if toy == "mha" else d
-
-
-def _best_point(d: int, n: int, toy: str) -> Point:
-    return Point(Setting(d, n, SIGMA), toy, _best_rank(d, toy))
-
-
-def _best_key(row: Json, toy: str) -> str:
-    """Return how results name a toy at its best rank, at the size of a row of the limit."""
-    return _best_point(row["d"], row["n"], toy).key
 
 
 def _predict_ranks(size: Setting) -> Json:
@@ -262,32 +220,6 @@ def _predict_ranks(size: Setting) -> Json:
         "zero_loss": setting.zero_loss(*task),
         "rho": setting.signal_share(*task),
         "ranks": ranks,
-    }
-
-
-def _predict_limit(limit: Limit) -> Json:
-    """Return the closed forms over the context length, and over the width with an endless context."""
-    low, high = limit.contexts[0], limit.contexts[-1]
-    spread = sorted({round(low * (high / low) ** (i / 100)) for i in range(101)})  # evenly on a logarithmic axis
-    return {
-        "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K, W and the rank",
-        "source": "theory.skipv1.gap, Theorem, gap of the optima",
-        "d": limit.d,
-        "sigma": SIGMA,
-        "curve": [_predict_optima(limit.d, n) for n in spread],
-        "contexts": [_predict_optima(limit.d, n) for n in limit.contexts],
-        "widths": [_predict_optima(d, ENDLESS) for d in limit.widths],
-    }
-
-
-def _predict_optima(d: int, n: int) -> Json:
-    task = (d, n, SIGMA)
-    return {
-        "d": d,
-        "n": n,
-        "rho": setting.signal_share(*task),
-        "mha": skipv1.mha_explained(*task, _best_rank(d, "mha")) / d**2,
-        "skipv1": skipv1.skipv1_explained(*task, d) / d**2,
     }
 
 
@@ -340,34 +272,6 @@ def _paired_gaps(trained: Json, size: str, rank: int) -> list[float]:
     """Return SkipV1Former's explained signal minus MHA's, seed by seed."""
     skip, mha = (trained[point_key(size, toy, rank)] for toy in ("skipv1", "mha"))
     return [s - m for s, m in zip(skip, mha, strict=True)]
-
-
-def _compare_limit(prediction: Json, exact: Json, trained: Json) -> Iterator[Check]:
-    """Yield exact minima and trained toys at their best ranks, in shares of the whole signal, d^2."""
-    statement = "the share of the signal explained is the closed form's"
-    family = sum(_best_key(row, toy) in trained for row in prediction["contexts"] for toy in TOYS)
-    axes = ("n", "contexts", f"d = {prediction['d']}, over n"), ("width", "widths", f"n = {ENDLESS:.0e}, over d")
-    for name, rows, where in axes:
-        for row in prediction[rows]:
-            for toy in TOYS:
-                key, power = _best_key(row, toy), row["d"] ** 2
-                closed = ClosedForm(LIMIT, row[toy], row["rho"] / power, quantity=SHARE)
-                yield exact_check(
-                    f"exact/{name}/{key}",
-                    group=f"exact minimum, {toy}, {where}",
-                    statement=statement,
-                    closed_form=closed,
-                    explained=exact[key]["explained"] / power,
-                    zero_loss=1 + SIGMA**2,  # it is at most d^2 of that
-                )
-                if rows == "contexts" and key in trained:
-                    interval = t_interval(_shares(trained[key], row), family)
-                    about: Json = {"group": f"trained, {toy}, {where}", "statement": statement}
-                    yield trained_check(f"trained/{key}", closed_form=closed, interval=interval, **about)
-
-
-def _shares(explained: Sequence[float], row: Json) -> list[float]:
-    return [signal / row["d"] ** 2 for signal in explained]
 
 
 def _through(values: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -465,36 +369,6 @@ def _draw_bound(axis: Axes, shown: str, numbers: Json, trained: Json) -> None:
     axis.set_xlabel("rank $a$ of MHA")
     axis.set_ylabel("gap to the optimum (units of $y^2$)")
     axis.set_title(f"The paper's bound, $d={d}$")
-
-
-def _draw_over_context(axis: Axes, limit: Json, measurement: Json) -> None:
-    curve, contexts, trained = limit["curve"], limit["contexts"], measurement["trained"]
-    for toy, (name, look, marker) in style.TOYS.items():
-        axis.plot([row["n"] for row in curve], [row[toy] for row in curve], label=f"{name}, closed form", **look)
-        _draw_optima(axis, "n", contexts, toy=toy, exact=measurement["exact"])
-        keys = {row["n"]: _best_key(row, toy) for row in contexts}
-        intervals = {n: t_interval(_shares(trained[key], limit)) for n, key in keys.items() if key in trained}
-        label = f"{name}, trained, 95 %"
-        style.bars(axis, list(intervals), list(intervals.values()), marker=marker, color=look["color"], label=label)
-    end = (contexts[-1]["n"], 0.25)
-    axis.annotate("one quarter", end, xytext=(0, 4), textcoords="offset points", ha="right", fontsize=7.5)
-    axis.set_xscale("log", base=2)
-    axis.set_xlabel("context length $n$ (pairs)")
-    axis.set_title(f"Against context length, $d={limit['d']}$, $\\sigma={limit['sigma']:g}$")
-
-
-def _draw_over_width(axis: Axes, limit: Json, exact: Json) -> None:
-    widths = limit["widths"]
-    for toy, (name, look, _) in style.TOYS.items():
-        axis.plot([row["d"] for row in widths], [row[toy] for row in widths], label=f"{name}, closed form", **look)
-        _draw_optima(axis, "d", widths, toy=toy, exact=exact)
-    axis.set_xlabel("width $d$")
-    axis.set_title("In the limit of endless context")
-
-
-def _draw_optima(axis: Axes, over: str, rows: Sequence[Json], toy: str, exact: Json) -> None:
-    shares = [exact[_best_key(row, toy)]["explained"] / row["d"] ** 2 for row in rows]
-    style.crosses(axis, [row[over] for row in rows], shares)
 
 
 EXPERIMENT: Experiment = SkipV1Gap()

@@ -57,7 +57,7 @@ _RECIPE = Recipe(
 )
 _CPU = Config(
     task=Setting(2, 4, 0.1),
-    further=(Setting(3, 6, 0.1),),
+    further=(Setting(3, 6, 0.1), Setting(4, 8, 0.1), Setting(5, 10, 0.1)),
     arms=("svformer", "skipv1", "resformer"),
     few=("svformer",),
     climbs=8,

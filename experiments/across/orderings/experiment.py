@@ -120,6 +120,9 @@ class ToyOrderings:
     claims: tuple[str, ...] = (VALUE_MAPS, RAW_KEYS, HEAD_RATIO, ORDERINGS)
     profiles: Mapping[str, Profile] = PROFILES
 
+    def at_size(self, config: Config, size: Setting) -> Config:
+        return replace(config, every_rank=(size,), shown=size, mixed_size=size)
+
     def predict(self, config: Config) -> Json:
         architectures, toy_of = toys(config.heads)
         shown = config.shown

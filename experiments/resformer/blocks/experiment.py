@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -145,6 +145,9 @@ class ResFormerBlocks:
     kind: Kind = "theory"
     claims: tuple[str, ...] = (DISTANCE, BETTER, SHARP, IN_THE_MEAN)
     profiles: Mapping[str, Profile] = PROFILES
+
+    def at_size(self, config: Config, size: Setting) -> Config:
+        return replace(config, keys=(size,), trained=size)
 
     def predict(self, config: Config) -> Json:
         return {

@@ -74,8 +74,8 @@ _CPU = Config(
     spectra=_SPECTRA,
     biased=("identity", "decaying"),
     mixed=(5, 16, 4),
-    starts=16,
-    finished=3,
+    starts=8,
+    finished=2,
 )
 _FULL = Config(
     d=4,
@@ -94,7 +94,7 @@ _FULL = Config(
 _DETECTS = "the sign of the difference wherever it is more than 0.5 % of the loss; 2 % of what theory says exactly"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=0, seconds=45, detects=_DETECTS),
-    "cpu": Profile(config=_CPU, seeds=0, seconds=195, detects=_DETECTS),
+    "cpu": Profile(config=_CPU, seeds=0, seconds=110, detects=_DETECTS),
     "full": Profile(config=_FULL, seeds=0, seconds=3600, detects=_DETECTS),
 }
 

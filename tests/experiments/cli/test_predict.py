@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.experiments.cli.answers import outcome, refused
+from theory.skipv1 import gap as skipv1_gap
 from theory.skipv1 import w0_heads
 
 TASK = "--d 4 --n 2 --sigma 0.1"
@@ -142,3 +143,44 @@ def test_recall_beside_vanilla():
 )
 def test_recall_refuses_what_has_no_meaning(line, says):
     refused(["predict", *line.split()], says)
+
+
+def test_every_rank_is_a_table_of_the_closed_forms():
+    lines = said("resformer --d 3 --n 8 --sigma 0.3 --rank all").splitlines()
+    assert lines[1].split() == ["rank", "a", "resformer", "MHA", "SkipV1Former"]
+    gaps = {a: skipv1_gap.loss_gap(3, 8, 0.3, a) for a in (1, 2, 3)}
+    rows = [[f"{a}", f"{gap.skipv1:.6g}", f"{gap.mha:.6g}", f"{gap.skipv1:.6g}"] for a, gap in gaps.items()]
+    assert [line.split() for line in lines[2:5]] == rows
+    assert lines[5] == "9.27  loss of predicting zero"
+
+
+def test_every_rank_around_w0_lies_between_the_bounds_of_its_own():
+    found = json.loads(said(f"resformer {SMALL} --w0 1 --rank all --json"))
+    assert [row["rank"] for row in found["ranks"]] == [1, 2]
+    for row in found["ranks"]:
+        alone = json.loads(said(f"resformer {SMALL} --w0 1 --rank {row['rank']} --json"))
+        assert (row["bounds"], row["plan"]["loss"]) == (alone["bounds"], alone["minimised"]["loss"])
+
+
+@pytest.mark.parametrize("task", [SMALL, f"{SMALL} --w0 1", f"{SMALL} --kurtosis 2 --w0 1 --minimise"])
+def test_every_rank_is_drawn(task, tmp_path):
+    path = tmp_path / "gap.svg"
+    assert f"figure: {path}" in said(f"skipv1 {task} --figure {path}")
+    drawn = path.read_text()
+    assert "SkipV1Former" in drawn or "skipv1, lowest descent" in drawn
+    assert ("between bounds" in drawn) == (task.endswith("--w0 1"))
+    assert "W0 = 1 I" in drawn or "--w0" not in task
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--rank 1 --figure gap.png", "--figure draws every rank; leave --rank out"),
+        ("--figure gap.jpg", "--figure must end in .svg, .png, .pdf, got 'gap.jpg'"),
+        ("--figure nowhere/gap.png", "nowhere: no such folder"),
+        ("--rank all --paper-bound", "--paper-bound is of one rank"),
+        ("--rank some", "--rank must be a whole number or all, got 'some'"),
+    ],
+)
+def test_what_every_rank_cannot_do_is_said(line, words):
+    refused(f"predict skipv1 {SMALL} {line}".split(), words)
