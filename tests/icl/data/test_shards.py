@@ -132,7 +132,7 @@ def test_an_unknown_split(prepared):
 
 def test_importing_loads_nothing_heavy():
     code = (
-        "import sys; from icl.data import shards, sources, tokenizers, windows;"
+        "import sys; from icl.data import shards, sources, tokenizers;"
         "print({'torch', 'tokenizers', 'tiktoken', 'zstandard', 'datasets'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
