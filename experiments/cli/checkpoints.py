@@ -46,6 +46,11 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--dtype", default="float32", help="of the weights: float32 (the default), bfloat16 or float16"
     )
+    command.add_argument(
+        "--standalone",
+        action="store_true",
+        help="write one readable model file beside the weights, which needs torch and transformers, not this package",
+    )
 
     command = commands.add(
         "convert",
@@ -73,7 +78,7 @@ def import_(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     from experiments.commands.importing import export as exported
 
-    saved = exported(options.folder, options.out, to=options.to, dtype=options.dtype)
+    saved = exported(options.folder, options.out, to=options.to, dtype=options.dtype, standalone=options.standalone)
     return _report(saved, options.json, "exported")
 
 
@@ -99,6 +104,8 @@ def _report(saved: SavedModel, as_json: bool, done: str) -> int:
     )
     if saved.layout:
         print(f"  in the layout {saved.layout} of its paper's code, which `crosslayer import` reads too")
+    elif saved.module:
+        print(f"  transformers reads it with trust_remote_code, through {saved.module} beside it, without this package")
     elif done == "exported":
         how = "as any model" if saved.plain else "with trust_remote_code, through this package, which must be installed"
         print(f"  transformers reads it {how}")

@@ -34,12 +34,14 @@ class SavedModel:
 
     plain   transformers reads it without this package
     layout  of a paper's own code, where that was asked for
+    module  the model file that stands alone, where that was asked for
     """
 
     folder: Path
     model_folder: ModelFolder
     plain: bool
     layout: str | None = None
+    module: str | None = None
 
 
 def import_(source: str, out: Path | str, *, variant: str | None = None) -> SavedModel:
@@ -152,20 +154,26 @@ def _ends(folder: Path, config: Json) -> dict[str, str]:
     return {} if end is None or (folder / name).exists() else {name: json.dumps({"eos_token_id": end})}
 
 
-def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "float32") -> SavedModel:
+def export(
+    run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "float32", standalone: bool = False
+) -> SavedModel:
     """Write a folder for transformers: plain where it knows such a model, else one that is read through this package.
 
-    to      hf, or the layout of a paper's own code (`icl.published.kinds.PAPERS`)
-    dtype   float32, bfloat16 or float16, to which weights are rounded
+    to          hf, or the layout of a paper's own code (`icl.published.kinds.PAPERS`)
+    dtype       float32, bfloat16 or float16, to which weights are rounded
+    standalone  with a model file of its own, which needs torch and transformers alone (`icl.published.standalone`)
 
-    Raises UserError or BadInput for a folder that holds no finished model, for what a layout has no place for, and for
-    an `out` that is there already.
+    Raises UserError or BadInput for a folder that holds no finished model, for what a layout or a standalone file has
+    no place for, and for an `out` that is there already.
     """
     from icl.published import own, papers, writing
+    from icl.published import standalone as alone
     from icl.published.kinds import PAPERS
 
     if to not in (HF, *PAPERS):
         raise UserError(unknown("layout", to, (HF, *PAPERS)))
+    if standalone and to != HF:
+        raise UserError(f"--standalone writes a model file for transformers, and not the layout {to}")
     original = model_folder(Path(run))
     _free(Path(out))
     with progress(f"exporting {run}", 2) as at:
@@ -175,13 +183,16 @@ def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "floa
         texts = {} if original.published else _texts(original)
         beside = [original.folder / name for name in BESIDE if (original.folder / name).is_file()]
         at(1, "writing")
-        if to == HF:
+        if standalone:
+            alone.save(model, out, name=original.name, dtype=dtype, beside=beside, texts=texts)
+        elif to == HF:
             save = writing.save if plain else own.save
             save(model, out, dtype=dtype, beside=beside, texts=texts)
         else:
             papers.save(model, out, to, dtype=dtype, beside=beside, texts=texts)
         at(2)
-    return SavedModel(Path(out), original, plain, layout=None if to == HF else to)
+    module = f"{alone.module_of(original.name)}.py" if standalone else None
+    return SavedModel(Path(out), original, plain, layout=None if to == HF else to, module=module)
 
 
 def _texts(original: ModelFolder) -> dict[str, str]:

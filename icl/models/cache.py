@@ -7,7 +7,7 @@ kept, and rows are looked up again.  Depth rules keep nothing: what they weigh i
 shows any more, nor a shift reaches, is not read again, and makes room for what follows.
 
 Sums of kept projections (ResFormer's half and half) are worked out again at every step, and so is what is made from a
-latent where that is cheaper than to let queries meet the latents themselves (`icl.models.latent`).
+latent where that is cheaper than to let queries meet the latents themselves (`icl.models.latent`), as they lie here.
 """
 
 from __future__ import annotations
@@ -82,13 +82,16 @@ class Cache:
         if plan.gates[1]:
             live = {n: len(plan.live(n)) for n in range(1, config.n_layers + 1)}
             sizes |= {gate_entry(n): (heads, config.width) for n, heads in live.items() if heads}
+        # Slices of a latent lie side by side, so that they are one latent without a copy.
         self.entries = {
-            name: torch.zeros(batch, heads, self.room, width, dtype=of.dtype, device=of.device)
+            name: torch.zeros(batch, self.room, heads, width, dtype=of.dtype, device=of.device).transpose(1, 2)
+            if config.latent
+            else torch.zeros(batch, heads, self.room, width, dtype=of.dtype, device=of.device)
             for name, (heads, width) in sizes.items()
         }
         attentions = model.attentions
         self.readers: list[Segments] = [attention.attending(which) for attention in attentions]
-        self.pieces = [None if config.latent else _pieces(segments, self.entries) for segments in self.readers]
+        self.pieces = [_pieces(segments, self.entries) for segments in self.readers]
         # Of each layer: what it makes of this, and which of the heads that it makes; None: all as they are.
         self.made: list[list[tuple[str, list[int] | None]]] = [[] for _ in attentions]
         self.tables: dict[str, tuple[HeadTable, list[int] | None]] = {}
@@ -268,7 +271,7 @@ class _Past:
         if pieces is None:
             return None
         return [
-            (slice(p.head, p.head + p.heads), self._view(p.key, p.heads), self._view(p.value, p.heads)) for p in pieces
+            (slice(p.head, p.head + p.heads), self._view(p.key, p.keys), self._view(p.value, p.heads)) for p in pieces
         ]
 
     def _view(self, place: tuple[str, int], heads: int) -> Tensor:
@@ -289,10 +292,14 @@ class _Past:
 
 
 class _Piece(NamedTuple):
-    """Some neighbouring heads, from `head` on, whose keys and values are neighbours in an entry, from a place on."""
+    """Some neighbouring heads, from `head` on, whose keys and values are neighbours in an entry, from a place on.
+
+    keys    how many keys they have: as many, or one that all share, a latent's
+    """
 
     head: int
     heads: int
+    keys: int
     key: tuple[str, int]
     value: tuple[str, int]
 
@@ -304,14 +311,21 @@ def _pieces(segments: Segments, kept: Container[str]) -> list[_Piece] | None:
     of_keys, of_values = (_places(reader, kept) for reader in segments[0])
     if of_keys is None or of_values is None:
         return None
+    shared = len(of_keys) < len(of_values)
     found: list[_Piece] = []
-    for head, (key, value) in enumerate(zip(of_keys, of_values, strict=True)):
+    for head, (key, value) in enumerate(zip(of_keys * len(of_values) if shared else of_keys, of_values, strict=True)):
         last = found[-1] if found else None
-        if last and [key, value] == [(name, at + last.heads) for name, at in (last.key, last.value)]:
-            found[-1] = last._replace(heads=last.heads + 1)
+        follows = last and value == _following(last.value, last.heads)
+        if last and follows and (shared or key == _following(last.key, last.keys)):
+            found[-1] = last._replace(heads=last.heads + 1, keys=1 if shared else last.keys + 1)
         else:
-            found.append(_Piece(head, 1, key, value=value))
+            found.append(_Piece(head, 1, 1, key=key, value=value))
     return found
+
+
+def _following(place: tuple[str, int], heads: int) -> tuple[str, int]:
+    """Return the place so many heads further on in the same entry."""
+    return place[0], place[1] + heads
 
 
 def _places(reader: Reader, kept: Container[str]) -> list[tuple[str, int]] | None:

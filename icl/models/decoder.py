@@ -1,4 +1,4 @@
-"""The one model: a loop over sublayers, whatever the plan.
+"""The one model: a loop over layers, whatever the plan, each of them a loop over its sublayers (`icl.models.layer`).
 
     h = depth.read(i, state)            what the depth rule makes of the outputs so far
     out, bank = sublayer(h, bank)       a norm, then attention, which reads and fills the bank, or feed-forward
@@ -11,18 +11,19 @@ linear scores, no norms and no feed-forward (`theory.plans.presets.toy`).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from icl.models.attention import Attention
 from icl.models.copying import AssumedCopy
-from icl.models.depth import depth_rule
+from icl.models.depth import depth_rule, in_steps
 from icl.models.feed_forward import FeedForward
 from icl.models.frame import Bank, Frame, norm, windowed
 from icl.models.initial import initialise
 from icl.models.latent import LatentAttention
-from icl.models.parallel_layer import ParallelLayer
+from icl.models.layer import Layer, ParallelLayer
 from icl.models.projections import learned_name
 from icl.models.rotary import rotation
 from icl.models.stems import stem_of
@@ -35,8 +36,8 @@ class Decoder(nn.Module):
 
     std, scale_outputs: see `icl.models.initial.initialise`.
     Layer n of the plan is `layers[n - 1]`.  On the device `meta` the weights are left empty, for
-    `icl.models.initial.initialise` after they have been sharded (by `sublayers`) or moved.  Raises ValueError, with the
-    first of `misfits`, if the two do not fit.
+    `icl.models.initial.initialise` after they have been sharded (by layer, or by `weight_groups`) or moved.  Raises
+    ValueError, with the first of `misfits`, if the two do not fit.
     """
 
     def __init__(
@@ -71,9 +72,21 @@ class Decoder(nn.Module):
 
     @property
     def sublayers(self) -> list[nn.Module]:
-        """The attention and feed-forward sublayers of layer 1, of layer 2, and so on; parallel ones are one."""
-        parts = ([layer] if isinstance(layer, ParallelLayer) else layer.children() for layer in self.layers)
-        return [sublayer for of_layer in parts for sublayer in of_layer]
+        """The attention and feed-forward sublayers of layer 1, of layer 2, and so on; parallel ones are one.
+
+        They are called with what they read, the bank and the frame.
+        """
+        return [sublayer for layer in self._layers for sublayer in layer.sublayers]
+
+    @property
+    def weight_groups(self) -> list[nn.Module]:
+        """The modules that hold the weights of each of `sublayers`: themselves, or a layer whose parts are parallel."""
+        return [group for layer in self._layers for group in layer.weight_groups]
+
+    @property
+    def _layers(self) -> list[Layer]:
+        """The layers, or what somebody has wrapped each of them into, which has their attributes."""
+        return cast("list[Layer]", list(self.layers))
 
     @property
     def attentions(self) -> list[Attention | LatentAttention]:
@@ -141,12 +154,13 @@ class Decoder(nn.Module):
         """Return the states from which the stem answers, (batch, T, d_model), for embedded tokens at these places."""
         if self.positions is not None:
             x = x + self.positions[places]
-        state = self.depth.start(self.dropout(x))
+        x = self.dropout(x)
+        depth = self.depth if frame.past is None else in_steps(self.depth, x)
+        state = depth.start(x)
         bank: Bank = {}
-        for step, sublayer in enumerate(self.sublayers):
-            out, bank = sublayer(self.depth.read(step, state), bank, frame)
-            state = self.depth.write(step, state, self.dropout(out))
-        found: Tensor = self.norm(self.depth.read(len(self.sublayers), state))
+        for layer in self.layers:
+            state, bank = layer(state, bank, frame, depth=depth, dropout=self.dropout)
+        found: Tensor = self.norm(depth.read(self.config.sublayers(self.plan), state))
         return found
 
     def _frame(self, x: Tensor, padding: Tensor | None) -> tuple[Frame, Tensor]:
@@ -210,10 +224,11 @@ def _visible(mask: str, places: Tensor, padding: Tensor | None, window: int = 0)
     return (seen & padding[:, None, :] | alone)[:, None]
 
 
-def layer_of(config: Architecture, plan: Plan, n: int) -> nn.ModuleDict:
+def layer_of(config: Architecture, plan: Plan, n: int) -> Layer:
     """Return layer n: its sublayers, in order."""
     kind = AssumedCopy if n == 1 and config.copy_rank is not None else LatentAttention if config.latent else Attention
     parts: dict[str, nn.Module] = {"attention": kind(config, plan, n)}
     if config.has_feed_forward(plan):
         parts["feed_forward"] = FeedForward(config)
-    return ParallelLayer(parts) if config.parallel and len(parts) > 1 else nn.ModuleDict(parts)
+    whole = ParallelLayer if config.parallel and len(parts) > 1 else Layer
+    return whole(parts, (n - 1) * (config.sublayers(plan) // config.n_layers))

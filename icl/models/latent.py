@@ -6,6 +6,7 @@ value, so `skipv1` takes half of the latent from layer 1, before its norm.  A pl
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from icl.models.attention import Core
 from icl.models.branch import Branch
-from icl.models.frame import Bank, Frame, norm
+from icl.models.frame import Bank, Frame, RMSNorm, norm
 from icl.models.projections import HeadLinear, MergeLinear, Projections, merged
 from icl.models.reading import Built, Reader, Segments
 from icl.models.rotary import Rotation
@@ -90,9 +91,13 @@ class LatentAttention(Branch):
         bank = self.projections(x, bank, frame)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         query = self.queries(bank, frame.learned)
-        made = [(self._latent(value, seen, frame), key(seen, frame.learned)) for key, value in segments]
         few = frame.past is not None and self._absorbing_pays(x.shape[1])
-        out = self._on_latents(query, made, frame) if few else self._on_heads(query, made, frame)
+        views = frame.past.views(self.layer) if few and frame.past is not None else None
+        if views is not None:
+            out = self._on_views(query, views, frame)
+        else:
+            made = [(self._latent(value, seen, frame), key(seen, frame.learned)) for key, value in segments]
+            out = self._on_latents(query, made, frame) if few else self._on_heads(query, made, frame)
         joined = merged(out) if self.output is None else self.output(out)
         return joined, self.projections.still_needed(bank)
 
@@ -129,6 +134,41 @@ class LatentAttention(Branch):
         seen = self.core(absorbed.flatten(1, 2)[:, None], keys, tuple(latent[:, None] for latent, _ in made), one)
         return torch.einsum("bhtl,hwl->bhtw", seen[:, 0].unflatten(1, (heads, -1)), self._by_head(self.value_up))
 
+    def _on_views(self, query: Tensor, views: list[tuple[slice, Tensor, Tensor]], frame: Frame) -> Tensor:
+        """Attend as `_on_latents`, to latents as they lie in a cache, without a norm: none of them is copied.
+
+        A norm divides a latent by one number, its RMS: scores and shares are divided by it instead.  Its gain, which
+        is the same for all latents, goes to the queries and to what they get.
+        """
+        width, heads = self.key_up.width, query.shape[1]
+        query = query if self.core.linear else query * query.shape[-1] ** -0.5
+        content, rotary = query.split([width, query.shape[-1] - width], dim=-1)
+        turned = self._gained(content @ self._by_head(self.key_up)).flatten(1, 2)
+        latents = [merged(slices) for _, _, slices in views]
+        of_latents = turned.split([latent.shape[-1] for latent in latents], dim=-1)
+        products = (part @ latent.mT for part, latent in zip(of_latents, latents, strict=True))
+        scores, factors = functools.reduce(torch.add, products), self._inverse_rms(latents)
+        scores = scores if factors is None else scores * factors
+        scores = (scores + rotary.flatten(1, 2) @ views[0][1][:, 0].mT).unflatten(1, (heads, -1))
+        shares = _shares(scores, frame.visible, linear=self.core.linear).flatten(1, 2)
+        shares = (shares if factors is None else shares * factors).to(query.dtype)
+        sums = torch.cat([shares @ latent for latent in latents], dim=-1).unflatten(1, (heads, -1))
+        return self._gained(sums) @ self._by_head(self.value_up).mT
+
+    def _gained(self, x: Tensor) -> Tensor:
+        """Return x, (..., latent width), times the gain of the latents' norm, if there is one."""
+        return x * self.latent_norm.weight.to(x.dtype) if isinstance(self.latent_norm, RMSNorm) else x
+
+    def _inverse_rms(self, latents: list[Tensor]) -> Tensor | None:
+        """Return 1 / rms of latents whose parts are given, (batch, T, .) each: (batch, 1, T); None without a norm."""
+        if not isinstance(self.latent_norm, RMSNorm):
+            return None
+        exact = torch.promote_types(latents[0].dtype, torch.float32)
+        squares = (torch.linalg.vector_norm(latent, dim=-1, dtype=exact).square() for latent in latents)
+        mean = functools.reduce(torch.add, squares) / self.key_up.in_features
+        eps = self.latent_norm.eps
+        return (mean + (torch.finfo(exact).eps if eps is None else eps)).rsqrt()[:, None]
+
     def _by_head(self, linear: HeadLinear) -> Tensor:
         """Return a projection by head: (heads, width, latent width)."""
         return linear.weight.unflatten(0, (len(linear.heads), linear.width))
@@ -140,6 +180,15 @@ class LatentAttention(Branch):
         """
         width, latent = self.key_up.width, self.key_up.in_features
         return queries * (latent - width) < latent * width
+
+
+def _shares(scores: Tensor, visible: Tensor | None, *, linear: bool) -> Tensor:
+    """Return the weights that scores, (batch, heads, T, columns), give; 0 where nothing is visible."""
+    if linear:
+        return scores if visible is None else scores * visible
+    if visible is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~visible, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~visible, 0)
 
 
 def _of_all_heads(mix: Mix) -> Mix:

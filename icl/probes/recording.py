@@ -111,8 +111,9 @@ def observed(
     """
     layers: dict[int, A] = {}
     states: list[S] = []
-    firsts = (part for layer in model.layers for part in (layer, layer.get_submodule("attention")))
-    starts = {id(part) for part in firsts} | {id(model.norm)}
+    sublayers = model.sublayers
+    firsts = sublayers[:: len(sublayers) // len(model.layers)]
+    starts = {id(module) for module in (*firsts, model.norm)}
 
     def see_read(module: nn.Module, read: Tensor) -> None:
         if state is not None and id(module) in starts:

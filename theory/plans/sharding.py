@@ -18,7 +18,7 @@ WEIGHT = 4  # bytes of a number of weights, gradients and moments
 def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
     """Return the parameters of each sublayer: attention and feed-forward of layer 1, of layer 2, and so on.
 
-    The order is that of `icl.models.decoder.Decoder.sublayers`.
+    The order is that of `icl.models.decoder.Decoder.weight_groups`.
     """
     of_one, gain = parameters(config, plan), norm_parameters(config, config.sublayer_norm)
     attention = []

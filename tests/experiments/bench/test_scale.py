@@ -100,7 +100,7 @@ def test_sublayers_have_the_parameters_that_are_cut(config, name):
     plan = fitting(name, config)
     model = Decoder(config, plan, device="meta")
     found = sublayer_parameters(config, plan)
-    assert found == [sum(p.numel() for p in sublayer.parameters()) for sublayer in model.sublayers]
+    assert found == [sum(p.numel() for p in sublayer.parameters()) for sublayer in model.weight_groups]
     total = total_parameters(config, plan)
     assert state_bytes(config, plan, 1) == 16 * total
     gathered = 4 * (2 * (total - sum(found)) + 4 * max(found))

@@ -81,7 +81,7 @@ def test_counts_are_those_of_the_model(name):
         chosen = resolve(variant, config.shape)
         built = Decoder(config, chosen, device="meta")
         assert sum(p.numel() for p in built.parameters()) == total_parameters(config, chosen)
-        own = [sum(p.numel() for p in sublayer.parameters()) for sublayer in built.sublayers]
+        own = [sum(p.numel() for p in sublayer.parameters()) for sublayer in built.weight_groups]
         assert own == sublayer_parameters(config, chosen)
 
 

@@ -1,14 +1,8 @@
 """Two processes train as one does, to the rounding of sums; what one leaves the other reads."""
 
 import itertools
-import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,10 +11,10 @@ from safetensors.torch import load_file
 from icl.checkpoint import Checkpoints
 from icl.training.loop import train
 from icl.training.processes import Alone
+from tests.icl.training.parallel.launching import together
 from tests.icl.training.parallel.two import CASES, RESUMED, report
 from tests.icl.training.small import ALWAYS, COMPILED, RECIPE, assert_same_bits, numbers, reader, text, weights_of
 
-ROOT = Path(__file__).parents[4]
 EPS = {True: torch.finfo(torch.float64).eps, False: torch.finfo(torch.float32).eps}
 MEAN = 4 * torch.finfo(torch.float32).eps  # of a few dozen losses, which are float32: by parts, and at once
 
@@ -32,23 +26,6 @@ def one(folder=None, reports=None):
     seen = [report(x) for x in itertools.islice(running, reports)]
     running.close()
     return seen, model
-
-
-def together(folder, *options):
-    """What two processes leave there (`two`), by process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    common = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    command = [sys.executable, "-m", "tests.icl.training.parallel.two", str(folder), *options]
-    both = [
-        subprocess.Popen(command, cwd=ROOT, env={**common, "RANK": f"{rank}"}, stderr=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    said = [process.communicate(timeout=300)[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert not any("Warning" in text for text in said), said
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
 @pytest.fixture(scope="module")
