@@ -196,11 +196,7 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
 
 @dataclass(frozen=True)
 class _Theorems:
-<<<<<<< HEAD
-    """The answer of theorems to a task: bounds by rank, or why there are none, and whether they are of the plan."""
-=======
     """Theorems on a task: bounds by rank, or why there are none, and whether the plan is one of theirs."""
->>>>>>> main
 
     bounds: Mapping[int | None, LossBounds]
     missing: str | None

@@ -118,12 +118,15 @@ def shard(model: Decoder, mesh: DeviceMesh, *, recomputed: bool = False, compile
         recompute(model)
     if compiled:
         torch.compiler.reset()
+        # Attention of every layer has code of its own, and all of it counts together.
+        limits = torch._dynamo.config
+        limits.recompile_limit = max(limits.recompile_limit, len(model.layers))
         for sublayer in model.sublayers:
             sublayer.forward = torch.compile(sublayer.forward, dynamic=False)
-    for module in (*model.sublayers, model):
+    for module in (*model.weight_groups, model):
         fully_shard(module, mesh=mesh)
     if mesh.device_type == "cpu":
-        for module in (model, *model.sublayers):  # gloo adds, and does not average
+        for module in (model, *model.weight_groups):  # gloo adds, and does not average
             module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]
 
 
