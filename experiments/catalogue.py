@@ -64,7 +64,7 @@ def _ours() -> tuple[str, ...]:
         names = [name for room in rooms() if not room.foreign and (name := package_beside(room)) in rest]
         return [*names, ACROSS]
 
-    return tuple(remembered("experiments.rooms", by_year))
+    return tuple(remembered("rooms", by_year))
 
 
 def _foreign_rooms() -> tuple[Room, ...]:

@@ -54,8 +54,8 @@ def loaded(module: str) -> list[str]:
 @cache
 def _papers() -> list[str]:
     """Return the names of our papers' rooms, found without importing any."""
-    theory = path_of("theory")
-    return sorted(file.parent.name for file in theory.parent.glob("*/paper.py")) if theory else []
+    package = path_of("theory")
+    return sorted(file.parent.name for file in package.parent.glob("*/paper.py")) if package else []
 
 
 def is_package(module: str) -> bool:

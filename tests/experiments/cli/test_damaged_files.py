@@ -260,12 +260,12 @@ def test_a_directory_in_a_file_s_place(full_size):
         assert "Is a directory" in refused([command, "--out", str(full_size)], path)
 
 
-@pytest.mark.parametrize("place", [0, 0.5])
-def test_a_damaged_figure(place, full_size):
+@pytest.mark.parametrize("part", [0, 0.5])
+def test_a_damaged_figure(part, full_size):
     """The report would show it, or nothing in its place."""
     figure = full_size / "bridge" / "figure.png"
     content = bytearray(figure.read_bytes())
-    content[int(place * len(content))] ^= 1
+    content[int(part * len(content))] ^= 1
     figure.write_bytes(content)
     assert "delete it" in refused(["report", "--out", str(full_size)], figure)
     figure.write_bytes(b"")
