@@ -6,7 +6,7 @@ EXPERIMENT, or a package of the room whose module `experiment` does, or, where i
 module of `questions/`.  `across` is a room too.  Adding to either is adding a file.
 
 Which module of ours holds what is remembered (`experiments.store.names`): a claim or an experiment that is requested by
-name is loaded alone.
+name is loaded alone, and what only the other kind needs is imported where it is looked up.
 
 Of an installed paper whose claims or experiments cannot be loaded, or whose claims have ids that are taken, nothing is
 there: one line on standard error names it.
@@ -23,18 +23,18 @@ from importlib.abc import InspectLoader
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from experiments.experiment.protocol import Experiment
-from experiments.ledger.answer import Answer
 from experiments.ledger.claim import Claim
-from experiments.ledger.index import Index
 from experiments.store.folders import UserError
 from experiments.store.names import Lazy, remembered
 from theory.errors import BadInput
-from theory.plans.papers import Paper, Room, guarded, papers, rooms
-from theory.plans.registry import Names
-from theory.plans.variants import VARIANTS, Variant
+from theory.plans.papers import Paper, Room, guarded, installed, papers, rooms
+
+if TYPE_CHECKING:
+    from experiments.experiment.protocol import Experiment
+    from experiments.ledger.overview import Answer, Index
+    from theory.plans.variants import Variant
 
 T = TypeVar("T")
 ACROSS = "experiments.across"
@@ -54,14 +54,22 @@ FAR = 0.4  # ids of claims are long: what is less alike is still of use
 
 def packages() -> tuple[str, ...]:
     """Return the packages that may hold claims and experiments: papers by year, `across`, other people's."""
-    return (*_ours(), *(room.package for room in rooms() if room.foreign))
+    return (*_ours(), *(room.package for room in _foreign_rooms()))
 
 
 @cache
 def _ours() -> tuple[str, ...]:
-    rest = {f"experiments.{module.name}" for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg}
-    names = [name for room in rooms() if not room.foreign and (name := package_beside(room)) in rest]
-    return (*names, ACROSS)
+    def by_year() -> list[str]:
+        rest = {f"experiments.{module.name}" for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg}
+        names = [name for room in rooms() if not room.foreign and (name := package_beside(room)) in rest]
+        return [*names, ACROSS]
+
+    return tuple(remembered("rooms", by_year))
+
+
+def _foreign_rooms() -> tuple[Room, ...]:
+    """Return the rooms of installed papers; where none is installed, no paper is imported."""
+    return tuple(room for room in rooms() if room.foreign) if installed() else ()
 
 
 def _is_ours(package: str) -> bool:
@@ -125,6 +133,7 @@ def claim(name: str) -> Claim:
         return ledger[name]
     from theory.plans.presets import PRESETS
     from theory.plans.suggestions import unknown
+    from theory.plans.variants import VARIANTS
 
     others = {"experiment": names(), "variant": VARIANTS, "preset": PRESETS}
     lists = "`crosslayer verify --json` lists all"
@@ -133,12 +142,16 @@ def claim(name: str) -> Claim:
 
 def variants() -> dict[str, Variant]:
     """Return all variants by name: vanilla, then each paper's in the papers' order, whichever was imported first."""
+    from theory.plans.variants import VARIANTS
+
     places: dict[Paper | None, int] = {paper: i for i, paper in enumerate(papers())}
     return dict(sorted(VARIANTS.items(), key=lambda one: places.get(one[1].paper, -1)))
 
 
 def indexes() -> list[Index]:
     """Return every INDEX that a module `index` of a room exports: parts of papers, gone through line by line."""
+    from experiments.ledger.overview import Index
+
     exported = (
         _guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages()
     )
@@ -147,6 +160,8 @@ def indexes() -> list[Index]:
 
 def answers() -> dict[str, Answer]:
     """Return every ANSWER that a module `answer` of a room exports, by package: the paper in a few lines."""
+    from experiments.ledger.overview import Answer
+
     pairs = {
         package: _guarded(package, lambda package: _exported(f"{package}.answer", "ANSWER", Answer))
         for package in packages()
@@ -178,8 +193,10 @@ class About(NamedTuple):
 
 @cache
 def _experiments(packages: tuple[str, ...]) -> Lazy[Experiment, About]:
+    from theory.plans.registry import Names
+
     registered: Names[About] = Names("experiment")
-    by_package = {room.package: room for room in rooms() if room.foreign}
+    by_package = {room.package: room for room in _foreign_rooms()}
     for package in packages:
         for name, about in _guarded(package, _about_experiments) or ():
             try:
@@ -214,6 +231,8 @@ def _experiment_of(module: str, name: str) -> Experiment:
 @cache
 def _experiments_in(package: str) -> tuple[tuple[str, Experiment], ...]:
     """Return the modules that export experiments of a room, and the experiments."""
+    from experiments.experiment.protocol import Experiment
+
     runs: list[tuple[str, Experiment]] = []
     for module in (*_holding_experiments(package), *_modules(f"{package}.{QUESTIONS}")):
         experiment = getattr(import_module(module), "EXPERIMENT", None)
@@ -264,13 +283,14 @@ def _instead_of(retired: str) -> str:
 def _others(name: str) -> dict[str, Container[str]]:
     """Return what else may have the name.  Ids of claims alone have a dot, and take longer to look up."""
     from theory.plans.presets import PRESETS
+    from theory.plans.variants import VARIANTS
 
     return {"ledger entry": claims() if "." in name else (), "variant": VARIANTS, "preset": PRESETS}
 
 
 def check_claims(experiment: Experiment) -> None:
     """Raise UserError for an experiment that bears on a ledger entry which is not there."""
-    for name in experiment.claims:
+    for name in (name for name in experiment.claims if name not in claims()):
         try:
             claim(name)
         except UserError as error:
@@ -316,7 +336,7 @@ def _settled(load: Callable[[tuple[str, ...]], T]) -> T:
 
 def _guarded(package: str, load: Callable[[str], T]) -> T | None:
     """Return what `load` makes of a package; None if that leaves out an installed paper."""
-    room = next((room for room in rooms() if room.foreign and room.package == package), None)
+    room = next((room for room in _foreign_rooms() if room.package == package), None)
     return load(package) if room is None else guarded(room, lambda: load(package))
 
 

@@ -46,12 +46,15 @@ def run(
     """
     from experiments.experiment.execution import Finished, execute, prepare
     from experiments.experiment.protocol import at_size
-    from experiments.training.comparing import comparing
     from experiments.training.device import slot_for
 
     experiment = catalogue.experiment(name)
     catalogue.check_claims(experiment)
-    experiment = at_size(comparing(experiment, profile, variants), profile, size)
+    if variants:
+        from experiments.training.comparing import comparing
+
+        experiment = comparing(experiment, profile, variants)
+    experiment = at_size(experiment, profile, size)
     slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data, on=on)
     job = prepare(experiment, profile, seeds, out=Path(out), slot=slot)
     return Finished(job.run.path, tuple(execute(job)))
@@ -81,7 +84,7 @@ def mutate(*ids: str, afresh: bool = False, source: bool = False, keep: Path | N
     from experiments.experiment.execution import committed_results
     from experiments.ledger.fates import keep_fates
     from experiments.ledger.mutation import mutations
-    from experiments.toys.unjudged import UNJUDGED
+    from experiments.toys.exempt import UNJUDGED
 
     ledger = catalogue.claims()
     claims, known = [catalogue.claim(name) for name in ids or ledger], committed_results() / "ledger"

@@ -89,7 +89,7 @@ class Checkpoints:
                 raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to retrain")
             if not of_any:  # a kill may have come between a save and the removal of what it replaces
                 _remove(paths[max(KEPT, number) :])
-            return Checkpoint(step, tensors, about, path)
+            return Checkpoint(step, tensors, about, folder=path)
         if paths:
             raise BadCheckpoint(f"no checkpoint in {self.folder} can be read; delete it to retrain")
         return None

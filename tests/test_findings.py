@@ -163,7 +163,7 @@ def test_numbers_of_the_campaign_s_first_answer():
     for pair in ("svformer/vanilla", "skipv1/vanilla", "svformer/skipv1", "skipv1/shared-keys"):
         checks = [judged[f"{name}/{window}/{pair}"] for window in ("2.5 to 5", "5 to 8")]
         told = " | ".join(f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in checks)
-        assert f"| {' less '.join(names[arm] for arm in pair.split('/'))} | {told} |" in FINDINGS
+        assert f"| {' minus '.join(names[arm] for arm in pair.split('/'))} | {told} |" in FINDINGS
     controls = (judged[f"{name}/{window}/svformer/vanilla"].controls[0] for window in ("2.5 to 5", "5 to 8"))
     third = " and ".join(f"{_signed(mean)} ± {half_width:.2f}" for mean, half_width in controls)
     assert f"a third differs from them by {third}." in FINDINGS
@@ -198,9 +198,9 @@ def test_numbers_of_predicted_orders():
         judged[f"{late}/{name}"] for name in ("toy/skipv1/vanilla", "recall/svformer/skipv1", "toy/vanilla/shared-keys")
     )
     told = f"{close.measured:.3f} ± {close.half_width:.3f}".replace("-", "\N{MINUS SIGN}")
-    assert f"SkipV1Former less vanilla, {told} between 5 and 8" in FINDINGS
+    assert f"SkipV1Former minus vanilla, {told} between 5 and 8" in FINDINGS
     ends = [f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in (open_, keys)]
-    assert "SkipV1Former is {}, and vanilla less shared keys {}.".format(*ends) in FINDINGS
+    assert "SkipV1Former is {}, and vanilla minus shared keys {}.".format(*ends) in FINDINGS
 
 
 def test_numbers_of_the_bridge():

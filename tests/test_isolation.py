@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.store.cache import cache
+from experiments.store.folders import cache
 from tests.isolation import REMOVED, copied, elsewhere, empty_folder, examples_folder
 
 ROOT = Path(__file__).resolve().parents[1]

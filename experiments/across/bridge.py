@@ -23,7 +23,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from experiments.drawing import style
-from experiments.drawing.judged import Mark, judged
+from experiments.drawing.marks import Mark, judged
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training import stacks

@@ -287,7 +287,7 @@ def more_even(prediction: Json, measurement: Json) -> Iterator[Check]:
             more = "more" if difference < 0 else "less"
             yield Check.exact(
                 id=f"even/{name}",
-                group=f"unevenness of {RULES[rule]} less PreNorm's",
+                group=f"unevenness of {RULES[rule]} minus PreNorm's",
                 claim=CLAIM,
                 statement=f"at std {std}, outputs {outputs}, {RULES[rule]} is {more} even than PreNorm",
                 predicted=difference,

@@ -7,7 +7,7 @@ no entry judges stands in `NOT_JUDGED`, with the reason.
 
 from __future__ import annotations
 
-from experiments.ledger.index import Index, Item
+from experiments.ledger.overview import Index, Item
 
 ITEMS = (
     # The introduction that precedes the summary

@@ -60,12 +60,12 @@ def sharpness(weights: Weights, *, starts: int = 200, steps: int = 100, draws: i
         # One input holds what all heads see, each part of it of a token's length.
         apart = ascend(attention_output(weights, heads), heads * d, 1.0, starts=starts, steps=steps, seed=seed)
         bound = attention_bound(weights.value, weights.output, weights.gain)
-        return Sharpness(alone.typical, alone.largest, apart.largest, bound)
+        return Sharpness(alone.typical, alone.largest, apart.largest, bound=bound)
     drawn = ascend(feed_forward_output(weights), d, np.sqrt(d), starts=draws, steps=0, seed=seed)
     found = ascend(feed_forward_output(weights), d, np.sqrt(d), starts=starts, steps=steps, seed=seed)
     parts = (weights.up, weights.down, weights.gain)
     bound = feed_forward_bound(None, *parts, "gelu") if weights.gate is None else gated_bound(weights.gate, *parts)
-    return Sharpness(drawn.typical, drawn.largest, found.largest, bound)
+    return Sharpness(drawn.typical, drawn.largest, found.largest, bound=bound)
 
 
 def attention_output(weights: AttentionWeights, tokens: int) -> Callable[[Tensor], Tensor]:

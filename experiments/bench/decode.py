@@ -12,8 +12,8 @@ from statistics import median
 
 from experiments.experiment.turns import ratio, words
 from experiments.store.folders import Json
+from experiments.store.processes import threads as on_threads
 from experiments.store.provenance import provenance
-from experiments.store.threads import threads as on_threads
 from experiments.training.decode_times import BASELINE, decode_times
 from icl.files import sealed, write_atomically
 from theory.plans.architecture import Architecture

@@ -13,15 +13,14 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from experiments.experiment.turns import in_turns, ratio
 from experiments.store.folders import Json
+from experiments.store.processes import threads as on_threads
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
-from experiments.store.threads import threads as on_threads
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
 from icl.stacks.decoder import StackedDecoder
-from icl.stacks.feed import Feed
-from icl.stacks.training import AdamW, take_step
+from icl.stacks.training import AdamW, Feed, take_step
 from icl.training.loop import take_step as take_one_step
 from icl.training.objectives import PromptTask
 from icl.training.optimiser import adamw

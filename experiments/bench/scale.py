@@ -3,15 +3,24 @@
 Nothing is measured here.  Counts are those of `theory.plans`; figures of machines are published ones, each with its
 source; handing out arms, and again after failures, is simulated against the scheduler itself
 (`experiments.bench.simulated`).
+
+Where machines fail at random, a computation of W seconds saves after every `interval` seconds of work, at `cost`
+seconds each.  Failures come as a Poisson process of rate 1 / `mean`; after one it takes `restart` seconds, in which it
+can fail again, to be where the last save left it.  A stretch of a seconds of work and its save succeeds with
+probability exp(-(a + c) / M), and what is lost by a failure is memoryless, so (Daly 2006, Eqn. 20)
+
+    expected time of a stretch = M exp(R / M) (exp((a + c) / M) - 1),
+
+exact for every M.  Divided by a, it is least where 1 - a / M = exp(-(a + c) / M); to first order in sqrt(c / M) that is
+Young's (1974) interval sqrt(2 c M).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import exp, expm1, inf, sqrt
 
-from experiments.bench.failures import expected, young
 from experiments.bench.simulated import Machines, Outcome, Work, simulate
 from theory.plans.accounting import flops, total_parameters
 from theory.plans.architecture import Architecture
@@ -208,3 +217,30 @@ TABLES = {"memory": memory, "speed": speed, "campaign": campaign, "failures": fa
 def tables() -> dict[str, str]:
     """Return every table of the page, in Markdown."""
     return {name: printed() for name, printed in TABLES.items()}
+
+
+def young(cost: float, mean: float) -> float:
+    """Return the interval, in seconds of work, that loses least time, to first order in cost / mean."""
+    return sqrt(2 * cost * mean)
+
+
+def best(cost: float, mean: float) -> float:
+    """Return the exact optimum: the root of d/da log(rate) = 0, 1 - a / M = exp(-(a + c) / M), by Newton's steps."""
+    a = young(cost, mean)
+    for _ in range(100):
+        tail = exp(-(a + cost) / mean)
+        step = (1 - a / mean - tail) / ((tail - 1) / mean)
+        a -= step
+        if abs(step) <= 1e-12 * a:
+            return a
+    raise ArithmeticError(f"no interval is found for a cost of {cost} and a mean of {mean}")
+
+
+def expected(work: float, interval: float, cost: float, mean: float, restart: float) -> float:
+    """Return the mean seconds until so much work is done and saved, without the first start.
+
+    Work is cut into whole intervals and a rest.
+    """
+    whole, rest = divmod(work, interval)
+    grown = whole * expm1((interval + cost) / mean) + (expm1((rest + cost) / mean) if rest else 0.0)
+    return mean * exp(restart / mean) * grown

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from icl.models.decoder import Decoder
 from icl.models.depth_attention import AttentionDepth, TwoPhases, read_as
-from icl.probes.kept import kept_bytes
+from icl.probes.costs import kept_bytes
 from icl.recipe import Recipe
 from icl.training.optimiser import adamw
 from theory.plans.architecture import Architecture, Tokens

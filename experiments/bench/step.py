@@ -106,7 +106,7 @@ def _text(result: Json) -> str:
 
 def _against(baseline: Side, name: str) -> Json:
     """Compare a variant with vanilla, in turns."""
-    from icl.training.devices import peak_flops
+    from icl.training.loop import peak_flops
     from theory.plans.accounting import flops
 
     config, recipe, device = baseline.config, baseline.recipe, baseline.device

@@ -12,8 +12,8 @@ from statistics import median
 
 from experiments.experiment.turns import in_turns, ratio, words
 from experiments.store.folders import Json
+from experiments.store.processes import threads as on_threads
 from experiments.store.provenance import provenance
-from experiments.store.threads import threads as on_threads
 from experiments.toys.runs import population_weights
 from theory.plans.heads import TOYS
 from theory.prompts import setting

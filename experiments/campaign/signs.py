@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LOSS, NATS = "loss", "held-out loss in nats per token"
-Asking = tuple[str, str, str]  # what is measured, of which arm, less that of which
+Asking = tuple[str, str, str]  # what is measured, of which arm, minus that of which
 Differences = Mapping[str, Mapping[Asking, Interval]]  # by group
 OWN_RATE = f", {OWN},"  # in the names of groups in which every arm has its own rate
 WHOSE = {"paper": "the paper", "toy": "the toy"}
@@ -103,7 +103,7 @@ class Signs(Question):
         return {
             "assumes": self.assumes,
             "source": "the papers, as named; the toy: theory.toy.width at two layers",
-            "statistic": f"{'; '.join([NATS, *self.quantities.values()])}, less that of the arm compared with (of "
+            "statistic": f"{'; '.join([NATS, *self.quantities.values()])}, minus that of the arm compared with (of "
             "vanilla: the mean of two), mean over paired seeds",
             "rule": "a sign: the family-wise 95 % interval lies on the predicted side, and that of a third vanilla "
             "against the two does not",
@@ -163,12 +163,12 @@ class Signs(Question):
                 arm, against = (self.called(one) for one in names)
                 lower = "lower" if pair["sign"] < 0 else "higher"
                 ends = f"{arm} ends {lower} than {against}"
-                less = f"{arm} less {against}" if against else arm
+                difference = f"{arm} minus {against}" if against else arm
                 side = lower if against else "below zero" if pair["sign"] < 0 else "above zero"
-                subject = ends if what == LOSS else f"{less}, {self.quantities[what]}: {side}"
+                subject = ends if what == LOSS else f"{difference}, {self.quantities[what]}: {side}"
                 yield expected(
                     name="/".join(filter(None, [name, pair["by"], what if what != LOSS else "", *names])),
-                    group=f"{WHOSE[pair['by']]}: {less}{rates(measurement['groups'][name], *names)}",
+                    group=f"{WHOSE[pair['by']]}: {difference}{rates(measurement['groups'][name], *names)}",
                     claim=pair["claim"],
                     statement=f"{subject} ({pair['place']}; {name})",
                     rule="sign",
@@ -184,7 +184,7 @@ class Signs(Question):
             for arm, against in self.together:
                 if (which := (LOSS, arm, against)) in intervals:
                     mine, theirs = self.called(arm), self.called(against)
-                    group = f"{mine} less {theirs}{rates(measurement['groups'][name], arm, against)}"
+                    group = f"{mine} minus {theirs}{rates(measurement['groups'][name], arm, against)}"
                     text = f"{mine} beside {theirs} ({name})"
                     yield unpredicted(
                         f"{name}/{arm}/{against}",
@@ -200,7 +200,7 @@ class Signs(Question):
             for arm in own_names(prediction):
                 stated, interval = expected_by_paper(prediction, arm, "loss"), intervals[LOSS, arm, VANILLA]
                 apart = rates(measurement["groups"][name], arm, VANILLA)
-                about = f"{name}/own/{arm}", f"{arm} less vanilla{apart}"
+                about = f"{name}/own/{arm}", f"{arm} minus vanilla{apart}"
                 if stated is None and any(pair["arm"] == arm for pair in prediction["compared"]):
                     continue
                 if stated is None:

@@ -60,10 +60,10 @@ class Parser(argparse.ArgumentParser):
         return [name for name in self._option_string_actions if name.startswith("--")]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        from theory.plans.suggestions import hint, unknown  # here: a user's own `theory` is named in one line
-
         if action.choices is None or value in action.choices:
             return
+        from theory.plans.suggestions import hint, unknown  # here: a user's own `theory` is named in one line
+
         choices = list(map(str, action.choices))
         if isinstance(action, argparse._SubParsersAction):
             near = hint(value, [*choices, *self._long_options], f"there are {', '.join(choices)}")

@@ -1,4 +1,7 @@
-"""The command `evaluate`.  It takes the parsed options and returns the exit status."""
+"""The commands `evaluate` and `probe`: what trained models lose, and what their layers do, on data they have not seen.
+
+Each takes the parsed options and returns the exit status.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,20 @@ import argparse
 import json
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from experiments.cli import choices
-from experiments.cli.commands import Commands, whole_from
+from experiments.cli.commands import OUT, Commands, whole_from
 from experiments.commands.prompt_losses import prompt_losses, reference_lines
 from experiments.store.folders import Json, UserError
+from experiments.training.layer_probes import FAMILIES
+
+if TYPE_CHECKING:
+    from experiments.commands.probing import Probed
+    from experiments.commands.subjects import Choices
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command `evaluate`."""
+    """Add the commands `evaluate` and `probe`."""
     command = commands.add(
         "evaluate",
         evaluate,
@@ -22,7 +30,7 @@ def add_to(commands: Commands) -> None:
         "crosslayer evaluate runs/train/llama-2m-* --tokens 65536",
         resumes=True,
     )
-    choices.add_options(command)
+    _add_options(command)
     command.add_argument(
         "--tasks",
         metavar="NAME,NAME",
@@ -34,6 +42,60 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("--limit", type=whole_from(1), help="questions of a task (default: all)")
 
+    command = commands.add(
+        "probe",
+        probe,
+        "measure and draw what the layers of trained models do, on text or prompts that they have not seen; "
+        "also of imported models and of published weights (config.json and safetensors, as transformers writes them)",
+        "crosslayer probe runs/train/llama-2m-* --what entropy,norms,lens",
+        resumes=True,
+    )
+    _add_options(command)
+    command.add_argument("--what", help=f"some of {', '.join(FAMILIES)} (default: all that the runs can be asked)")
+
+
+def _add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options that say on which data models are looked at, and on how much of it."""
+    command.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="folder of a training, or of an imported or published model; or a preset, of initial weights",
+    )
+    command.add_argument("--tokens", type=whole_from(1), help="tokens looked at, in whole sequences (default: 16,384)")
+    command.add_argument("--batch", type=whole_from(1), help="sequences at a time (default: about 4,096 tokens)")
+    command.add_argument(
+        "--context",
+        type=whole_from(2),
+        help="tokens per sequence of text (default: as trained; imported models: at most 512)",
+    )
+    command.add_argument("--data", metavar="FOLDER", help="where the runs' text lies now (default: where it lay)")
+    command.add_argument(
+        "--text",
+        metavar="SOURCE",
+        help="stdlib, a file or folder, or hf:NAME, read by the tokenizer.json beside each model's weights; or random: "
+        "tokens drawn at random (default: what a training holds out; of others' models stdlib, or random where there "
+        "is no tokenizer.json)",
+    )
+    command.add_argument("--variant", help="what published weights are of, such as resformer (default: vanilla)")
+    command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
+    command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
+
+
+def _choices(options: argparse.Namespace) -> Choices:
+    """Return which data are looked at, and how much of them."""
+    from experiments.commands.subjects import Choices
+    from experiments.training.by_layer import TOKENS, Sample
+
+    return Choices(
+        Sample(options.tokens or TOKENS, options.batch or 0),
+        data=options.data,
+        context=options.context,
+        text=options.text,
+        variant=options.variant,
+    )
+
 
 def evaluate(options: argparse.Namespace) -> int:
     from experiments.commands import evaluation
@@ -43,9 +105,7 @@ def evaluate(options: argparse.Namespace) -> int:
     for option in ("tasks_from", "fewshot", "limit"):
         if getattr(options, option) is not None:
             raise UserError(f"--{option.replace('_', '-')} is for --tasks")
-    evaluated = evaluation.evaluate(
-        options.runs, choices=choices.choices(options), device=options.device, out=options.out
-    )
+    evaluated = evaluation.evaluate(options.runs, choices=_choices(options), device=options.device, out=options.out)
     if options.json:
         print(json.dumps({"folder": str(evaluated.folder), **evaluated.record}, indent=1))
         return 0
@@ -115,3 +175,41 @@ def _of_last(run: Json, first: Json) -> str:
 
 def _with_error(number: dict[str, float]) -> str:
     return f"{number['mean']:.4f} +- {1.96 * number['stderr']:.4f}"
+
+
+def probe(options: argparse.Namespace) -> int:
+    from experiments.commands import probing
+
+    what = None if options.what is None else [name.strip() for name in options.what.split(",")]
+    probed = probing.probe(options.runs, what, choices=_choices(options), device=options.device, out=options.out)
+    return _report_probed(probed, options.json)
+
+
+def _report_probed(probed: Probed, as_json: bool) -> int:
+    from experiments.commands.layer_figures import looks, panels_of, series
+
+    if as_json:
+        print(json.dumps({"folder": str(probed.folder), **probed.record}, indent=1))
+        return 0
+    runs = probed.record["runs"]
+    labels = [look["label"] for look in looks(runs)]
+    width = max(map(len, labels))
+    for label, run in zip(labels, runs, strict=True):
+        print(f"{label}: {run['sequences']:,} sequences, {run['tokens']:,} tokens of {run['data']}; {run['folder']}")
+    for family, results in probed.record["families"].items():
+        for panel in panels_of(family, probed.record):
+            if not panel.by_layer:
+                continue
+            unit = panel.y.replace("$", "")  # which stand around mathematics in a figure
+            print(f"{family}: {panel.title[0].lower()}{panel.title[1:]}, {unit}, by {panel.x}")
+            shown = [series(panel, result) for result in results]
+            places = sorted({x for one in shown if one for x in one.x})
+            for label, one in zip(labels, shown, strict=True):
+                values = dict(zip(one.x, one.values, strict=True)) if one else {}
+                print(f"  {label:{width}}  {'  '.join(_number(values.get(x)) for x in places)}")
+    print(f"figures and numbers: {probed.folder}")
+    return 0
+
+
+def _number(value: float | None) -> str:
+    return f"{'-' if value is None else format(value, '.4g'):>9}"

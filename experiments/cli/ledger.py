@@ -53,8 +53,7 @@ def add_to(commands: Commands) -> None:
 
 
 def verify(options: argparse.Namespace) -> int:
-    from experiments import catalogue, runs
-    from experiments.cli.claim import verification_json
+    from experiments import runs
     from experiments.ledger.claim import IN_WORDS
 
     if options.mutate:
@@ -65,6 +64,8 @@ def verify(options: argparse.Namespace) -> int:
         raise UserError("--keep is for what --mutate finds: give both")
     done = runs.verify(*dict.fromkeys(options.ids), afresh=options.afresh)
     if options.json:
+        from experiments.cli.claim import verification_json
+
         print(json.dumps([verification_json(v) for v in done], indent=1))
     else:
         for v in done:
@@ -75,6 +76,8 @@ def verify(options: argparse.Namespace) -> int:
             f"{sum(v.stands for v in done)} of {len(done)} verdicts hold{f', {again} of them unchanged' * bool(again)}"
         )
         if not options.ids:
+            from experiments import catalogue
+
             kinds = Counter(e.kind for v in done for e in v.claim.evidence)
             print(f"{kinds.total()} checks: {', '.join(f'{kinds[kind]} {words}' for kind, words in IN_WORDS.items())}")
             print("\n".join(index.summary(catalogue.claims()) for index in catalogue.indexes()))

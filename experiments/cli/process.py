@@ -3,11 +3,15 @@
 0: done, and nothing failed; 1: a check failed; 2: bad input, or nothing could be done.  An end from outside is none of
 these, and has the numbers that shells give it: 130 after Ctrl-C, 143 after SIGTERM, 141 if a pipe's reader has left.
 
-Little is imported before `main` is called, as nothing can be done about a signal until then.
+What an output's encoding cannot hold is spelt in ASCII, and no command fails.  Little is imported before `main` is
+called, as nothing can be done about a signal until then.
 """
+
+# ruff: noqa: RUF001 (the signs are what this is about)
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
 import math
@@ -19,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn, TypeVar
 
-from experiments.cli.encoding import keep_text
 from experiments.store.shadows import shadowed
 
 STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped"}
@@ -165,3 +168,38 @@ def _stop(message: str, status: int) -> int:
     with suppress(OSError):
         print(f"crosslayer: {one_line(message)}", file=sys.stderr)
     return status
+
+
+HANDLER = "crosslayer.readable"
+STAND_INS = {
+    "±": "+-", "×": "x", "·": "*", "−": "-", "–": "-", "—": "-", "‑": "-", "…": "...", "→": "->", "←": "<-", "↔": "<->",
+    "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "≡": "==", "∞": "inf", "∈": "in", "∑": "sum", "∏": "prod", "√": "sqrt",
+    "‖": "||", "∥": "||", "⟨": "<", "⟩": ">", "⌈": "ceil(", "⌉": ")", "⌊": "floor(", "⌋": ")", "′": "'", "∂": "d",
+    "‘": "'", "’": "'", "“": '"', "”": '"', "•": "*", "⊗": "(x)", "⊙": "(.)", "∘": "o", "∇": "grad",
+    "²": "^2", "³": "^3", "½": "1/2",
+}  # fmt: skip
+
+
+def spell(text: str) -> str:
+    """Return text in ASCII: a sign by its stand-in, a letter by its code, so that names stay distinct."""
+    return "".join(map(_spell, text))
+
+
+def keep_text() -> None:
+    """Let the standard streams spell what their encoding cannot hold, where they would fail or show codes."""
+    codecs.register_error(HANDLER, _handle)
+    for stream in (sys.stdout, sys.stderr):
+        utf = (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
+        lossless = utf and getattr(stream, "errors", None) in ("surrogateescape", "backslashreplace")
+        if not lossless and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=HANDLER)
+
+
+def _handle(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return spell(error.object[error.start : error.end]), error.end
+
+
+def _spell(sign: str) -> str:
+    return STAND_INS.get(sign) or sign.encode("ascii", "backslashreplace").decode()

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments import catalogue
 from experiments.cli.commands import OUT, Commands, positive, whole_from
@@ -20,8 +20,10 @@ from experiments.cli.tables import (
     print_untuned,
     sizes_trained,
 )
-from experiments.experiment.protocol import Experiment
 from experiments.store.folders import UserError
+
+if TYPE_CHECKING:
+    from experiments.experiment.protocol import Experiment
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
 ALWAYS = ("assumes", "rule")  # by one that does not, too
@@ -126,21 +128,24 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("--only chooses from --all")
     if options.all and options.size is not None:
         raise UserError("--size is of experiments that are named; the sizes of some are not free")
-    from experiments.commands.names import setting
     from experiments.experiment.execution import legend, prepare, table
     from experiments.experiment.protocol import at_size
     from experiments.experiment.together import executed
     from experiments.store.folders import Unfinished
-    from experiments.training.comparing import comparing
     from experiments.training.device import slot_for
     from experiments.verdicts.checks import worst
 
     names = catalogue.names(options.only) if options.all else options.names
-    size = None if options.size is None else setting(options.size)
-    experiments = [
-        at_size(comparing(catalogue.experiment(name), options.profile, options.variant), options.profile, size)
-        for name in dict.fromkeys(names)
-    ]
+    experiments = [catalogue.experiment(name) for name in dict.fromkeys(names)]
+    if options.variant:
+        from experiments.training.comparing import comparing
+
+        experiments = [comparing(experiment, options.profile, options.variant) for experiment in experiments]
+    if options.size is not None:
+        from experiments.commands.names import setting
+
+        size = setting(options.size)
+        experiments = [at_size(experiment, options.profile, size) for experiment in experiments]
     if options.all:  # of all experiments, those that have the profile
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:

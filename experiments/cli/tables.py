@@ -33,10 +33,10 @@ def print_unfinished(stop: Exception) -> None:
 
 def print_power(saved: Json, checks: Sequence[Judgement]) -> None:
     """Print how long a run trained on text, and what its seeds could detect, beside what its profile promises."""
-    from experiments.training import budget
-    from experiments.verdicts.detecting import detected
+    from experiments.training import text
+    from experiments.verdicts.checks import detected
 
-    if words := budget.in_words(saved["config"]):
+    if words := text.in_words(saved["config"]):
         print(f"  trained on: {words}")
     if saved["detects"] and (power := detected(checks)):
         print(f"  detects: {power.words}; promised: {saved['detects']}")

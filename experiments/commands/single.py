@@ -15,13 +15,12 @@ from experiments.commands import request
 from experiments.commands.request import Request
 from experiments.commands.training_options import TrainingOptions
 from experiments.store.folders import Json, RunFolder
+from experiments.store.processes import threads
 from experiments.store.progress import progress, relayed, warn
-from experiments.store.threads import threads
 from experiments.training import extension
 from experiments.training.arms import Arm, TextSource
 from experiments.training.model_folders import BESIDE
-from experiments.training.pool import note
-from experiments.training.records import describe, train_arm
+from experiments.training.records import describe, note, train_arm
 from icl.recipe import Diverged
 from icl.training.parallel.launch import launched
 from theory.plans.accounting import total_parameters

@@ -58,12 +58,30 @@ class Side:
 
 
 SIDES = {
-    "initial, pairs": Side("initial", "pairs", False, "initial, every pair's matrix", BLACK, "-", "s"),
-    "revised, pairs": Side("revised", "pairs", False, "revised, every pair's value", BLUE, "-", "o"),
-    "initial, collapsed": Side("initial", "collapsed", False, "initial, collapsed", BLACK, "--", "D"),
-    "revised, collapsed": Side("revised", "collapsed", False, "revised, collapsed", BLUE, "--", "^"),
-    "initial, blocks": Side("initial", "collapsed", True, "initial, collapsed, in blocks of queries", BLACK, ":", "v"),
-    "revised, blocks": Side("revised", "collapsed", True, "revised, collapsed, in blocks of queries", BLUE, ":", "P"),
+    "initial, pairs": Side(
+        "initial", "pairs", False, words="initial, every pair's matrix", color=BLACK, line="-", marker="s"
+    ),
+    "revised, pairs": Side(
+        "revised", "pairs", False, words="revised, every pair's value", color=BLUE, line="-", marker="o"
+    ),
+    "initial, collapsed": Side(
+        "initial", "collapsed", False, words="initial, collapsed", color=BLACK, line="--", marker="D"
+    ),
+    "revised, collapsed": Side(
+        "revised", "collapsed", False, words="revised, collapsed", color=BLUE, line="--", marker="^"
+    ),
+    "initial, blocks": Side(
+        "initial",
+        "collapsed",
+        True,
+        words="initial, collapsed, in blocks of queries",
+        color=BLACK,
+        line=":",
+        marker="v",
+    ),
+    "revised, blocks": Side(
+        "revised", "collapsed", True, words="revised, collapsed, in blocks of queries", color=BLUE, line=":", marker="P"
+    ),
 }
 HEADS, ONE_HEAD = "heads", "one head"
 LAYERS = {  # ways to attend at the sizes of the paper's models, and what the figure calls them
@@ -155,9 +173,9 @@ class Collapse:
         for name, side in SIDES.items():
             queries = config.queries if side.blocks else None
             for tokens in (t for other, t in config.cells if other == name):
-                peak = peak_numbers(side.form, side.way, tokens, config.width, queries)
+                peak = peak_numbers(side.form, side.way, tokens, width=config.width, queries=queries)
                 numbers["peak"].setdefault(name, {})[str(tokens)] = peak
-                count = products(side.form, side.way, tokens, config.width)
+                count = products(side.form, side.way, tokens, width=config.width)
                 numbers["products"].setdefault(name, {})[str(tokens)] = count
         return {
             "assumes": "one causal head of one sequence, numbers of 4 bytes; memory beside the inputs, of tensors, at "
@@ -177,8 +195,7 @@ class Collapse:
         """
         import torch
 
-        from icl.probes.kernels import attention_kernels
-        from icl.probes.peak import peak_bytes
+        from icl.probes.costs import attention_kernels, peak_bytes
 
         device = run.slot.device
 
@@ -189,29 +206,29 @@ class Collapse:
         def layer(name: str, tokens: int) -> tuple[Attention, list[Tensor]]:
             width, heads, _ = config.paper
             count = heads if name == HEADS else 1
-            leaves = inputs(count, tokens, width // count, device, torch.float32)
+            leaves = inputs(count, tokens, width // count, device=device, dtype=torch.float32)
             return layer_attention(name, config.queries, masks[tokens]), leaves
 
         peaks: Json = {}
         differences: Json = {}
         on_cpu, on_device = sides("cpu"), sides(device)
         for (name, tokens), attention in on_cpu.items():
-            leaves = inputs(1, tokens, config.width, "cpu", torch.float32)
+            leaves = inputs(1, tokens, config.width, device="cpu", dtype=torch.float32)
             peaks.setdefault(name, {})[str(tokens)] = peak_bytes(partial(both_passes, attention, leaves)) / NUMBER
             first = next(n for n, t in on_cpu if t == tokens and SIDES[n].form == SIDES[name].form)
             if first != name:
                 by_tokens = differences.setdefault(name, {})
-                by_tokens[str(tokens)] = difference(attention, on_cpu[first, tokens], config.width, tokens)
+                by_tokens[str(tokens)] = difference(attention, on_cpu[first, tokens], config.width, tokens=tokens)
         least = min(config.tokens)
         other, first_form = on_cpu["revised, collapsed", least], on_cpu["initial, pairs", least]
         masks = {t: causal(t, device) for t in config.paper[2]}
         return {
             "peak": peaks,
             "apart": differences,
-            "wrong": difference(other, first_form, config.width, least),
+            "wrong": difference(other, first_form, config.width, tokens=least),
             "seconds": timed(
                 config.cells,
-                lambda *cell: (on_device[cell], inputs(1, cell[1], config.width, device, torch.float32)),
+                lambda *cell: (on_device[cell], inputs(1, cell[1], config.width, device=device, dtype=torch.float32)),
                 config.turns,
             ),
             "layers": timed(config.layers, layer, config.turns),
@@ -265,17 +282,17 @@ def attend(side: Side, queries: int, visible: Tensor, leaves: Sequence[Tensor]) 
         if size >= query.shape[2]:
             return scaled_dot_product_attention(query, key, wide, is_causal=True)
         block = scaled_dot_product_attention
-        return blockwise(block, (query,), (key, wide), (visible,), causal=True, size=size)
+        return blockwise(block, (query,), (key, wide), pairs=(visible,), causal=True, size=size)
 
     def of_block(q: Tensor, gate: Tensor, k: Tensor, v: Tensor, other: Tensor, seen: Tensor) -> Tensor:
         shares = weights(q, k, seen)
         if side.way == "collapsed":
-            return initial(shares, gate, v, other)
-        return naive("initial" if side.form == "initial" else "revised", shares, gate, v, other)
+            return initial(shares, gate, v, key_gate=other)
+        return naive("initial" if side.form == "initial" else "revised", shares, gate, value=v, key_gate=other)
 
     if side.form == "revised" and side.way == "collapsed":  # as the models compute it
-        return revised(with_pytorch, value, query_gate, key_gate)
-    return blockwise(of_block, (query, query_gate), (key, value, key_gate), (visible,), causal=True, size=size)
+        return revised(with_pytorch, value, query_gate, key_gate=key_gate)
+    return blockwise(of_block, (query, query_gate), (key, value, key_gate), pairs=(visible,), causal=True, size=size)
 
 
 def layer_attention(name: str, queries: int, visible: Tensor) -> Attention:
@@ -284,7 +301,9 @@ def layer_attention(name: str, queries: int, visible: Tensor) -> Attention:
     from icl.models.frame import Frame
 
     def ordinary(leaves: Sequence[Tensor], value: Tensor) -> Tensor:
-        return attend_ordinarily(leaves[0], (leaves[1],), (value,), Frame(None, True, None, None, {}))
+        return attend_ordinarily(
+            leaves[0], (leaves[1],), (value,), frame=Frame(None, True, None, places=None, learned={})
+        )
 
     if name in (HEADS, ONE_HEAD):
         return lambda leaves: ordinary(leaves, leaves[2])
@@ -305,7 +324,7 @@ def difference(one: Attention, other: Attention, width: int, tokens: int) -> flo
     """Return the largest relative difference of outputs and gradients, in float64."""
     import torch
 
-    leaves = inputs(1, tokens, width, "cpu", torch.float64)
+    leaves = inputs(1, tokens, width, device="cpu", dtype=torch.float64)
     pairs = zip(both_passes(one, leaves), both_passes(other, leaves), strict=True)
     return max(float((a - b).norm() / b.norm()) for a, b in pairs)
 
@@ -396,7 +415,7 @@ def times(products: Json, seconds: Json) -> Iterator[Expectation]:
             tolerance=interval.half_width,
             controls=tuple((off, interval.half_width) for off in (math.log(2), -math.log(2))),
             slack=math.log(FACTOR),
-            quantity="log of the ratio of times, less that of products",
+            quantity="log of the ratio of times, minus that of products",
         )
 
 

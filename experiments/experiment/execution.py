@@ -19,9 +19,9 @@ from pathlib import Path
 
 from experiments.experiment.protocol import Continued, Experiment, Profile, Retiring, Tabled, figure_files
 from experiments.store.folders import Json, RunFolder, Slot, UserError
+from experiments.store.processes import one_thread
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
-from experiments.store.threads import one_thread
 from experiments.verdicts.checks import Judgement, judgement, undecided, worst
 from theory.plans.identity import canonical
 from theory.plans.suggestions import hint

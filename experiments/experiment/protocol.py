@@ -134,10 +134,10 @@ def at_size(experiment: Experiment, profile: str, size: Setting | None) -> Exper
     Raises:
         UserError: where its sizes are not free, or d is more than exact minima are found for.
     """
-    from theory.toy.value_maps import LARGEST_MINIMISED
-
     if size is None or profile not in experiment.profiles:
         return experiment
+    from theory.toy.value_maps import LARGEST_MINIMISED
+
     if not isinstance(experiment, Sized):
         raise UserError(f"--size: the sizes of {experiment.name} are not free")
     if size.d > LARGEST_MINIMISED:

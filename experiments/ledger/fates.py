@@ -15,8 +15,7 @@ from experiments.ledger import alterations
 from experiments.ledger.alterations import full_name, underlying
 from experiments.ledger.claim import Claim, Place
 from experiments.ledger.verify import evidence_digest, premises
-from experiments.store.cache import cache
-from experiments.store.folders import Json, RunFolder
+from experiments.store.folders import Json, RunFolder, cache
 
 # premise: one notices, and nothing was run; unaltered: what is stated met no other result
 Fate = Literal["falls", "stands", "deadline", "premise", "unaltered"]
@@ -132,7 +131,7 @@ def keep_fates(
         if not {claim.id, *rests_on} <= lines.keys():
             return False
         fates = [lines[name]["fates"] for name in rests_on]
-        return not judged_fates(claim, lines[claim.id]["fates"], fates, unjudged, source=source).unexcused
+        return not judged_fates(claim, lines[claim.id]["fates"], fates, unjudged=unjudged, source=source).unexcused
 
     whole = [lines[claim.id] for claim in claims if falls(claim)]
     folder = RunFolder(kept / folder_name(source=source))

@@ -58,9 +58,8 @@ from experiments.ledger.fates import (
 )
 from experiments.ledger.probing import shown
 from experiments.ledger.verify import entry_of, premises
-from experiments.store.cache import cache
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.folders import Json, RunFolder, UserError, cache
 from experiments.store.sources import ROOTS, closure
 from experiments.store.work import results
 
@@ -116,11 +115,14 @@ def mutations(
                 for key, i in keys.items()
             }
             _forget_lines(folder, level if afresh else (), items)
-            lines = results("claim", items, work, folder, label="altering what entries judge")
+            lines = results("claim", items, work, run=folder, label="altering what entries judge")
             if broken := [keys[key] for key, line in lines.items() if line["fates"] is None]:
                 raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
             fates |= {keys[key]: line["fates"] for key, line in lines.items()}
-    return [judged_fates(c, fates[c.id], [fates[i] for i in resting[c.id]], unjudged, source=source) for c in claims]
+    return [
+        judged_fates(c, fates[c.id], [fates[i] for i in resting[c.id]], unjudged=unjudged, source=source)
+        for c in claims
+    ]
 
 
 def _levels(ids: Iterable[str], ledger: Mapping[str, Claim]) -> list[list[str]]:
@@ -160,7 +162,7 @@ def mutate(entry: Entry, desk: Desk | None = None) -> Json:
     """
     modules = _evidence_modules(entry)
     judged = functions(module for module in modules if _is_theory(module.__name__))
-    return _fates(entry, modules, judged, lambda function, met: alterations(function, judged, met), desk)
+    return _fates(entry, modules, judged, altered=lambda function, met: alterations(function, judged, met), desk=desk)
 
 
 def mutate_source(entry: Entry, desk: Desk | None = None) -> Json:
@@ -175,7 +177,7 @@ def mutate_source(entry: Entry, desk: Desk | None = None) -> Json:
     judged = functions([module], private=True)
     if CLAIMS in module.__name__:
         judged = {name: function for name, function in judged.items() if function is underlying(proof)}
-    return _fates(entry, _evidence_modules(entry), judged, lambda function, _: rewritten(function), desk)
+    return _fates(entry, _evidence_modules(entry), judged, altered=lambda function, _: rewritten(function), desk=desk)
 
 
 def _evidence_modules(entry: Entry) -> list[ModuleType]:

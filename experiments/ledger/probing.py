@@ -46,7 +46,7 @@ def shown(function: FunctionType, alterations: Mapping[str, Altered], check: Evi
             return original(*args, **kwargs)
         before = original(*args, **kwargs)
         for how, inside in list(pending.items()):  # read above
-            if _differs(inside, original, before, args, kwargs):
+            if _differs(inside, original, before, args=args, kwargs=kwargs):
                 found.add(how)
                 del pending[how]
         inside = None

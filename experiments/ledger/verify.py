@@ -18,10 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from experiments.ledger.claim import Claim, Outcome, outcomes
-from experiments.store.cache import cache
 from experiments.store.definitions import ALL, Node, definition_digest
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.folders import Json, RunFolder, UserError, cache
 from experiments.store.provenance import versions
 from experiments.store.work import longest_first, results
 from icl.files import opened, sealed, write_atomically
@@ -112,7 +111,7 @@ def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
     missing = {claim.id: (claim.module, claim.id) for claim in claims if claim.id not in remembered}
     in_order = longest_first(missing, lambda place: memory.seconds(place[1]))
     with TemporaryDirectory() as folder:
-        lines = results("claim", in_order, judge, RunFolder(Path(folder)), label="verifying")
+        lines = results("claim", in_order, judge, run=RunFolder(Path(folder)), label="verifying")
     by_id = {claim.id: claim for claim in claims}
     new = {i: _verification(by_id[i], line) for i, line in lines.items()}
     memory.keep({i: (digests[i], line) for i, line in lines.items() if new[i].holds}, forget=set(new))
@@ -133,7 +132,9 @@ def entry_of(module: str, name: str) -> Claim:
 
 
 def _verification(claim: Claim, line: Json, *, remembered: bool = False) -> Verification:
-    return Verification(claim, tuple(Outcome(**o) for o in line["outcomes"]), line["seconds"], (), remembered)
+    return Verification(
+        claim, tuple(Outcome(**o) for o in line["outcomes"]), line["seconds"], fallen=(), remembered=remembered
+    )
 
 
 def evidence_digest(claim: Claim, *judges: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from experiments.report.formulas import whole
 from experiments.report.prose import Names, code, escaped, in_cell
+from experiments.report.reading import whole
 
 ITEM = re.compile(r"(?P<lead> *)(?P<mark>[-*]|\([a-z0-9]{1,4}\)|\d+\.)(?P<gap> +)(?=\S)")
 HEAD = re.compile(

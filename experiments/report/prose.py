@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from experiments.report.formulas import spans, whole
+from experiments.report.reading import spans, whole
 from experiments.report.symbols import BREAK, LONG
 
 INLINE = re.compile(r"([\\`*_{}\[\]<>&$|~^#])")  # what means something anywhere in a line

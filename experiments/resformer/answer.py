@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.ledger.answer import Answer, Line, Symbol
+from experiments.ledger.overview import Answer, Line, Symbol
 
 LINES = (
     Line(

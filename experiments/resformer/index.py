@@ -7,7 +7,7 @@ judges stands in `NOT_JUDGED`, with the reason.
 
 from __future__ import annotations
 
-from experiments.ledger.index import Index, Item
+from experiments.ledger.overview import Index, Item
 
 ITEMS = (
     # What the paper says that it shows
@@ -47,7 +47,7 @@ ITEMS = (
         "Adding the difference of layer 1's and the layer's values to the output lessens over-smoothing.",
         ("resformer.neutreno-depth", "resformer.neutreno-eqn8"),
     ),
-    Item("section 1, Fig. 1 (left)", "Training losses of variants less vanilla's, at 82M.", ("resformer.loss",)),
+    Item("section 1, Fig. 1 (left)", "Training losses of variants minus vanilla's, at 82M.", ("resformer.loss",)),
     Item(
         "section 1, Fig. 1 (middle)",
         "Vanilla's entropy falls in deeper layers, ResFormer's stays.",

@@ -218,7 +218,7 @@ def _speeds(prediction: Json, measurement: Json) -> Iterator[Expectation]:
                 rule="none",
                 predicted=0.0,
                 slack=AS_READ,
-                quantity=f"{LOG}, less that of what is read",
+                quantity=f"{LOG}, minus that of what is read",
             )
 
 

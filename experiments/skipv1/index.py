@@ -7,7 +7,7 @@ X X^T, S_yx is Y X^T, P the d x d matrix that multiplies x_{n+1}.
 
 from __future__ import annotations
 
-from experiments.ledger.index import Index, Item
+from experiments.ledger.overview import Index, Item
 
 ITEMS = (
     Item(

@@ -134,7 +134,7 @@ class SkipV1Softmax:
         "mean and linear skip heads reach, dashed what no model of squeezed tokens exceeds, so that none lies above"
         " the grey region. Hollow markers are trained, moved apart, 95 % over seeds, dots beside single seeds. (c) "
         "Theory's weights as their logits are scaled by epsilon, thick for the longer prompt; triangles are proved."
-        " (d) The gap of the optima, SkipV1Former's less that of any model of squeezed tokens, at the least; the "
+        " (d) The gap of the optima, SkipV1Former's minus that of any model of squeezed tokens, at the least; the "
         "thin line marks three quarters. Lines join whole n."
     )
     kind: Kind = "theory"

@@ -19,8 +19,15 @@ from typing import Any, Protocol, TypeVar
 
 from experiments.store.desk import Desk, LocalDesk, OutOfTime, Pace, Tell
 from experiments.store.folders import Json, RunFolder, UserError
-from experiments.store.starting import ADVICE, UNGUARDED, leave_if_starting, unreadable_script
-from experiments.store.threads import THREADS, environment, one_thread
+from experiments.store.processes import (
+    ADVICE,
+    THREADS,
+    UNGUARDED,
+    environment,
+    leave_if_starting,
+    one_thread,
+    unreadable_script,
+)
 
 Item = TypeVar("Item")
 Work = Callable[[Item, Desk], Json]  # a module's function, with a result of plain JSON

@@ -20,8 +20,8 @@ from typing import Any
 from experiments.store.backends import POLL, Item, Results, Work
 from experiments.store.desk import LocalDesk, OutOfTime, Pace, Tell, scratch
 from experiments.store.folders import Json, RunFolder, Slot, UserError
+from experiments.store.processes import one_thread
 from experiments.store.progress import warn
-from experiments.store.threads import one_thread
 
 TOKEN = ".cluster"  # a file in the run's folder, by which a node tells whether it sees the same folder
 TRIES = 4  # of an item whose worker or node dies

@@ -177,7 +177,7 @@ def _module(name: str) -> Module:
     for name, statements in module.bound.items():
         for statement in statements:
             for decorator in getattr(statement, "decorator_list", ()):
-                _enter_decorated(module, name, statement, decorator)
+                _enter_decorated(module, name, statement, decorator=decorator)
     return module
 
 

@@ -1,7 +1,7 @@
 """Run folders: everything is written to a temporary name and renamed, and damage is reported in one line.
 
 What is read back carries a digest (`icl.files`).  Files from before there were digests are read too, as long as they
-have the required fields.
+have the required fields.  What can be made again lies in the cache folder.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import math
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from experiments.store.starting import leave_if_starting
+from experiments.store.processes import leave_if_starting
 from icl.files import naming, opened, sealed, write_atomically
 
 Json = dict[str, Any]
@@ -199,3 +200,9 @@ def _misfit(content: Json, fields: Mapping[str, Any]) -> bool:
 def in_a_path(text: str) -> str:
     """Return a user's name for something as a part of a folder's name."""
     return "".join(c if c.isalnum() or c in "-+.=" else "_" for c in text)[:LONGEST]
+
+
+def cache() -> Path:
+    """Return the user's folder for them: below $XDG_CACHE_HOME, an absolute path, or else ~/.cache."""
+    asked = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (asked if asked.is_absolute() else Path.home() / ".cache") / "crosslayer"

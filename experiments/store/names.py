@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from experiments.store.cache import cache
+from experiments.store.folders import cache
 from experiments.store.sources import ROOTS
 from icl.files import opened, sealed, write_atomically
 

@@ -13,8 +13,6 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from theory.plans.papers import rooms
-
 ROOTS = ("theory", "icl", "experiments")
 # What some modules load by name from every paper's room of ours.
 LOADED = {
@@ -50,8 +48,14 @@ def closure(modules: Iterable[str]) -> list[str]:
 
 def loaded(module: str) -> list[str]:
     """Return what a module loads by name: modules of every paper's room of ours, there or not."""
-    ours = [room.name for room in rooms() if not room.foreign] if module in LOADED else []
-    return [name.format(room) for name in LOADED.get(module, ()) for room in ours]
+    return [name.format(room) for name in LOADED.get(module, ()) for room in _papers()]
+
+
+@cache
+def _papers() -> list[str]:
+    """Return the names of our papers' rooms, found without importing any."""
+    package = path_of("theory")
+    return sorted(file.parent.name for file in package.parent.glob("*/paper.py")) if package else []
 
 
 def is_package(module: str) -> bool:

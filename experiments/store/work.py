@@ -44,7 +44,9 @@ def results(
         todo = {key: item for key, item in items.items() if key not in records}
         if todo:
             sizes = {key: size(item) for key, item in items.items()}
-            with closing(_watched(backend or _chosen(run.slot, len(todo)), work, todo, run, label, sizes)) as finished:
+            with closing(
+                _watched(backend or _chosen(run.slot, len(todo)), work, todo, run=run, label=label, sizes=sizes)
+            ) as finished:
                 for key, result in finished:
                     line = {"kind": kind, field: key, **result}
                     run.log(line)

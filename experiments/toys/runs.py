@@ -58,7 +58,7 @@ def minimise_all(todo: Iterable[Minimisation], run: RunFolder) -> Json:
     """Return, for every point, the signal explained at the exact minimum, and the certificate's other numbers."""
     items = {item.point.key: item for item in todo}
     label, starts = "exact minimisation", attrgetter("starts")
-    minima = results("exact", items, minimum, run, label=label, size=starts, field="point")
+    minima = results("exact", items, minimum, run=run, label=label, size=starts, field="point")
     return {key: {"kind": "exact", "point": key, **result} for key, result in minima.items()}
 
 

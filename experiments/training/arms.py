@@ -82,7 +82,7 @@ class PromptSource:
     def regression(self) -> RegressionTask:
         from icl.prompts import RegressionTask
 
-        return RegressionTask(self.d, self.n, self.sigma, self.law)
+        return RegressionTask(self.d, self.n, self.sigma, law=self.law)
 
     def power(self) -> float:
         """The mean of ||y_{n+1}||^2 over the held-out prompts: what predicting zero costs there."""
@@ -250,7 +250,7 @@ class Arm:
 
     def task(self, rank: int = 0, count: int = 1) -> Task:
         """Return the task that it reads; of `count` processes that read together, each checks its part of the text."""
-        return task_of(self.source, self.context, rank, count)
+        return task_of(self.source, self.context, rank, count=count)
 
 
 def task_of(source: Source, context: int, rank: int = 0, count: int = 1) -> Task:
@@ -275,7 +275,7 @@ def task_of(source: Source, context: int, rank: int = 0, count: int = 1) -> Task
 def prompt_task(source: PromptSource) -> PromptTask:
     from icl.training.objectives import PromptTask
 
-    return PromptTask(source.regression, source.held_out_prompts, source.held_out_at_a_time, source.scored)
+    return PromptTask(source.regression, source.held_out_prompts, source.held_out_at_a_time, scored=source.scored)
 
 
 def recall_task(source: RecallSource) -> Recall:

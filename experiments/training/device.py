@@ -6,9 +6,12 @@ import math
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from experiments.experiment.protocol import Experiment
 from experiments.store.folders import Slot, UserError
+
+if TYPE_CHECKING:
+    from experiments.experiment.protocol import Experiment
 
 
 def chosen_device(name: str) -> str:

@@ -160,7 +160,7 @@ def lens(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     previous: held-out R^2 of a linear probe from the state of a token to what was embedded for the one before it,
     fitted on half of the batches and scored on the others.  None for a single batch.
     """
-    from icl.probes.lens import lens
+    from icl.probes.states import lens
 
     def of(state: Tensor, batch: Batch) -> Measured:
         return {"loss": task.losses(lens(model, state), batch.targets).mean(1)}
@@ -171,8 +171,8 @@ def lens(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
 def _previous(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
     import torch
 
-    from icl.probes.lens import LinearProbe
     from icl.probes.recording import observed
+    from icl.probes.states import LinearProbe
 
     if len(batches) < 2 or batches[0].inputs.shape[1] < 2:
         return None

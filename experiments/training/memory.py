@@ -51,7 +51,7 @@ def needed(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool 
     else:
         saved = 0 if fused else saving_bytes(config, arm.plan, processes)
         step = state_bytes(config, arm.plan, processes) + saved
-        step += activation_bytes(config, held, arm.plan, part, number, fused=fused)
+        step += activation_bytes(config, held, arm.plan, sequences=part, number=number, fused=fused)
     held_out, read = HELD_OUT_AT_A_TIME, 16 * recipe.batch * config.context  # indices, twice
     if isinstance(source, PromptSource):
         held_out = source.held_out_at_a_time

@@ -1,8 +1,12 @@
-"""Many trainings, each a line of the run's metrics.jsonl once it is finished (`experiments.store.work`)."""
+"""Many trainings, each a line of the run's metrics.jsonl once it is finished (`experiments.store.work`).
+
+Models that others begin with are kept in the run's folder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +16,9 @@ from experiments.store.folders import Json, RunFolder
 from experiments.store.progress import warn
 from experiments.store.work import results
 from experiments.training import memory
-from experiments.training.arms import Arm
-from experiments.training.records import train_arm
+from experiments.training.arms import Arm, Initial
+from experiments.training.model_folders import WEIGHTS
+from experiments.training.records import describe, note, train_arm
 
 if TYPE_CHECKING:
     from icl.training.loop import Logged
@@ -33,7 +38,9 @@ def train_all(arms: Sequence[Arm], run: RunFolder, label: str, *, work: Work[Arm
     for key, arm in items.items():
         if key not in finished:
             memory.check(arm, run.slot.device)
-    records = results("run", items, work or record, run, label=label, size=lambda arm: arm.recipe.steps, partial=True)
+    records = results(
+        "run", items, work or record, run=run, label=label, size=lambda arm: arm.recipe.steps, partial=True
+    )
     return {arm: records[key] for arm, key in keys.items() if key in records}
 
 
@@ -43,10 +50,33 @@ def record(arm: Arm, desk: Desk, weights: Path | None = None) -> Json:
     def report(logged: Logged) -> None:
         desk.report(logged.step, note(arm, logged))
 
-    return train_arm(arm, desk.folder, desk.slot.device, report, warn, weights=weights)
+    return train_arm(arm, desk.folder, desk.slot.device, on_log=report, warn=warn, weights=weights)
 
 
-def note(arm: Arm, logged: Logged) -> str:
-    """Return what a progress bar shows beside the time left."""
-    share = f", {logged.mfu:.0%} MFU" if logged.mfu is not None else ""
-    return f"{arm.name}: loss {logged.loss:.3f}, {logged.tokens_per_second:,.0f} tokens/s{share}"
+MODELS = "models"
+
+
+def train_keeping(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
+    """Train as `pool.train_all` does; every training that ends leaves a folder with its model (`icl.load`)."""
+    return train_all(arms, run, label, work=partial(_kept, models=str(run / MODELS)))
+
+
+def beginning(arm: Arm, run: RunFolder, how: str | None = None) -> Initial:
+    """Return initial weights from the model that a training kept; how: the way to another plan.
+
+    It need not be there for what is finished: a run may be carried to another machine without it.
+    """
+    key = arm.key(run.slot.device)
+    return Initial(str(run / MODELS / key), key, how)
+
+
+def _kept(arm: Arm, desk: Desk, models: str) -> Json:
+    return record(arm, desk, model_folder(models, arm, desk.slot.device) / WEIGHTS)
+
+
+def model_folder(models: str, arm: Arm, device: str) -> Path:
+    """Return the folder for an arm's model, which says what it is and still lacks the weights."""
+    folder = Path(models) / arm.key(device)
+    folder.mkdir(parents=True, exist_ok=True)
+    describe(arm, RunFolder(folder))
+    return folder

@@ -78,7 +78,7 @@ def train_arm(
 
     def prepared() -> Json:
         folder.mkdir(parents=True, exist_ok=True)
-        return probed(arm, model, task, device) if at_start is None else at_start
+        return probed(arm, model, task, device=device) if at_start is None else at_start
 
     at_start = processes.first(prepared)
     log = processes.first(lambda: StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED))
@@ -103,7 +103,7 @@ def train_arm(
             _check_end(arm, log, warn)
             if weights is not None:
                 write_atomically(weights, saved.weights(whole))
-        at_end = dict.fromkeys(at_start) if whole is None else probed(arm, whole, task, device)
+        at_end = dict.fromkeys(at_start) if whole is None else probed(arm, whole, task, device=device)
         return {
             "kind": "run",
             "key": arm.key(device),
@@ -150,7 +150,7 @@ def _train(
         model,
         task,
         arm.recipe,
-        arm.seed,
+        seed=arm.seed,
         folder=log.run.path,
         seconds_between_saves=seconds_between_saves,
         warn=warn,
@@ -227,3 +227,9 @@ def _mean(values: Any) -> float:
 def _median(values: list[float | None]) -> float | None:
     known = sorted(v for v in values if v is not None)
     return known[len(known) // 2] if known else None
+
+
+def note(arm: Arm, logged: Logged) -> str:
+    """Return what a progress bar shows beside the time left."""
+    share = f", {logged.mfu:.0%} MFU" if logged.mfu is not None else ""
+    return f"{arm.name}: loss {logged.loss:.3f}, {logged.tokens_per_second:,.0f} tokens/s{share}"

@@ -101,8 +101,7 @@ def _common(plan: Plan) -> tuple[object, ...]:
 
 def _stacks(arm: Arm) -> bool:
     from icl.stacks.decoder import misfit
-    from icl.stacks.feed import StackTask
-    from icl.stacks.training import MEANINGLESS
+    from icl.stacks.training import MEANINGLESS, StackTask
 
     plain = all(getattr(arm.recipe, field) == value for field, value in MEANINGLESS.items())
     ours = not isinstance(arm.source, TextSource) and not arm.start and not arm.initial
@@ -133,8 +132,7 @@ def stacked(run: RunFolder) -> list[Json]:
 
 
 def _trained(stack: Stack, desk: Desk) -> Json:
-    from icl.stacks.feed import StackTask
-    from icl.stacks.training import train
+    from icl.stacks.training import StackTask, train
 
     began, members, device = time.monotonic(), stack.members, desk.slot.device
     task = members[0].task()

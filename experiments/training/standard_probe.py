@@ -10,7 +10,7 @@ from torch import Tensor
 
 from experiments.store.folders import Json
 from experiments.training.by_layer import Measured, Sample, averaged
-from experiments.training.layers_probe import asked
+from experiments.training.layer_probes import FAMILIES
 from icl.probes import attention
 from icl.probes.cross_layer import nearness
 from icl.probes.magnitude import magnitudes
@@ -21,6 +21,22 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.probes.recording import Attended
     from icl.training.objectives import Batch, Task
+
+
+def family_means(model: Decoder, task: Task, batches: Sequence[Batch], families: Sequence[str]) -> Json:
+    """Return means by layer of what these families measure: {family: {name: [by layer]}}, with their `uniform`."""
+    import torch
+
+    model.eval()
+    with torch.compiler.set_stance("force_eager"):  # compiled code may not see the probe's hooks
+        results = {name: FAMILIES[name].measure(model, task, batches) for name in families}
+    model.train()
+    return {name: {key: _mean(value) for key, value in result.items()} for name, result in results.items()}
+
+
+def _mean(value: object) -> object:
+    return value["mean"] if isinstance(value, dict) else value
+
 
 SAMPLE = Sample(tokens=4096)
 WINDOWS = 4  # of which nearness to cross-layer attention is told
@@ -49,7 +65,7 @@ def probe(model: Decoder, task: Task, device: str) -> Json:
     (`icl.probes.cross_layer`).
     """
     batches = SAMPLE.batches(task, device)
-    measured = asked(model, task, batches, families=tuple(KEPT))
+    measured = family_means(model, task, batches, families=tuple(KEPT))
     by_layer = {
         family: {name: measured[family][name] for name in names if name in measured[family]}
         for family, names in KEPT.items()

@@ -24,10 +24,9 @@ from experiments.store.progress import warn
 from experiments.store.work import results
 from experiments.training import memory
 from experiments.training.arms import Arm
-from experiments.training.kept import MODELS, model_folder
 from experiments.training.model_folders import WEIGHTS
-from experiments.training.pool import note
-from experiments.training.records import describe, probed, train_arm
+from experiments.training.pool import MODELS, model_folder
+from experiments.training.records import describe, note, probed, train_arm
 from experiments.training.stacks import finished
 from icl.files import write_atomically
 

@@ -56,7 +56,7 @@ class Tokenizer(ABC):
 
     def __init__(self, content: bytes, name: str, vocab: int, end: int) -> None:
         self.content = content
-        self.info = TokenizerInfo(self.kind, name, vocab, end, hashlib.sha256(content).hexdigest())
+        self.info = TokenizerInfo(self.kind, name, vocab, end=end, digest=hashlib.sha256(content).hexdigest())
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from icl.data.windows import EVERY
+from icl.data.shards import EVERY
 from icl.models.decoder import Decoder
 from icl.models.projections import learned_name
 from icl.stacks.forward import Structure, Turned, answers, turned_name
@@ -169,7 +169,7 @@ class StackedDecoder:
         rows     of which decoders these are the weights `flat`
         inputs   (rows, width, T, B); targets: (rows, d, tokens read, B)
         read     the tokens whose answers count; slot: the d numbers of an answer that are scored
-        nats     see `icl.stacks.feed.StackTask`
+        nats     see `icl.stacks.training.StackTask`
         """
         fixed = [x[rows] for x in self.mixes.fixed]
         placed = [None if x is None else x[rows] for x in self.mixes.placed]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -26,12 +26,56 @@ from icl.checkpoint import Checkpoints
 from icl.models.decoder import Decoder
 from icl.recipe import Recipe
 from icl.stacks.decoder import Losses, StackedDecoder
-from icl.stacks.feed import Feed, StackTask
 from icl.stacks.forward import Turned
 from icl.training.loop import DIVERGED, HeldOut, is_far, starting_loss
-from icl.training.objectives import blind_loss
+from icl.training.objectives import Batch, Task, blind_loss
 from theory.errors import BadInput
 from theory.plans.identity import text
+
+
+@runtime_checkable
+class StackTask(Task, Protocol):
+    """A task for stacks: vectors in, and the loss of some numbers of some tokens' answers.
+
+    read  the tokens whose answers count; a batch's last targets are theirs
+    slot  which numbers of such an answer are scored
+    nats  whether they are scores of a softmax, and targets are one-hot; otherwise errors are squared
+    """
+
+    @property
+    def read(self) -> slice: ...
+
+    @property
+    def slot(self) -> slice: ...
+
+    @property
+    def nats(self) -> bool: ...
+
+    def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
+        """Return `batch` of every seed, to rounding, stacked along a new first dimension."""
+        ...
+
+
+class Feed:
+    """The prompts of every decoder: equal seeds see the same ones."""
+
+    def __init__(self, task: StackTask, seeds: Sequence[int], like: Tensor) -> None:
+        self.task, self.like = task, like
+        self.streams = list(dict.fromkeys(seeds))
+        self.of = torch.tensor([self.streams.index(seed) for seed in seeds], device=like.device)
+        self.read, self.slot, self.nats = task.read, task.slot, task.nats
+
+    def batches(self, step: int, size: int) -> tuple[Tensor, Tensor]:
+        """Return every stream's inputs (streams, width, T, B) and targets (streams, d, tokens read, B)."""
+        return self.laid(self.task.batches(self.streams, step, size))
+
+    def laid(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Move the batch last: (..., B, T, width) to (..., width, T, B), targets to (..., d, tokens read, B)."""
+        count = len(range(self.task.tokens)[self.read])
+        parts = (batch.inputs, batch.targets[..., -count:, :])
+        inputs, targets = (x.to(self.like).transpose(-3, -1).contiguous() for x in parts)
+        return inputs, targets
+
 
 EVALUATED = 64  # held-out prompts at a time
 TURNED = 0.5  # share of the steps of the shortest recipe after which an ingredient is on altogether

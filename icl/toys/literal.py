@@ -66,7 +66,9 @@ def toy_output(tokens: Tensor, a: Tensor, b: Tensor, layer: SecondLayer, heads: 
     """
     first = assumed_copy(tokens, a, b)
     out = sum(
-        linear_attention(head.copied * first + head.raw * tokens, first, layer.w_q[h], layer.w_k[h], layer.w_v[h])
+        linear_attention(
+            head.copied * first + head.raw * tokens, first, layer.w_q[h], w_k=layer.w_k[h], w_v=layer.w_v[h]
+        )
         for h, head in enumerate(heads)
     )
     return layer.readout @ out
@@ -88,5 +90,5 @@ class Toy(nn.Module):
         d = tokens.shape[-2]
         eye = torch.eye(d, dtype=tokens.dtype, device=tokens.device)
         w_q = nn.functional.pad(self.k, (0, d - self.k.shape[-1]))
-        layer = SecondLayer(w_q, eye.expand_as(self.w), self.w, self.scale * eye)
-        return toy_output(tokens, self.a, self.b, layer, self.heads)[..., -1]
+        layer = SecondLayer(w_q, eye.expand_as(self.w), self.w, readout=self.scale * eye)
+        return toy_output(tokens, self.a, self.b, layer=layer, heads=self.heads)[..., -1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,7 +23,6 @@ from torch import Tensor
 
 from icl.models.decoder import Decoder
 from icl.recipe import Diverged, Recipe
-from icl.training.devices import peak_flops
 from icl.training.objectives import Task, blind_loss
 from icl.training.optimiser import build_optimiser, set_rate
 from icl.training.processes import ALONE, Processes
@@ -126,7 +126,7 @@ def train(
     """
     processes.check(recipe)
     device = next(model.parameters()).device
-    named = identity(model, task, recipe, seed, name)
+    named = identity(model, task, recipe, seed=seed, name=name)
     processes.prepare(model, recipe)
     optimiser = build_optimiser(model, recipe)
     saved = processes.checkpoints(folder, named, warn) if folder else None
@@ -147,7 +147,11 @@ def train(
     began = time.perf_counter()
     last_save, pause = began, seconds_between_saves
     for step in range(done, recipe.steps):
-        window.append(take_step(model, task, recipe, optimiser, seed, step, device, processes))
+        window.append(
+            take_step(
+                model, task, recipe, optimiser=optimiser, seed=seed, step=step, device=device, processes=processes
+            )
+        )
         on_step(step + 1)
         if (step + 1) % recipe.log_every and step + 1 < recipe.steps:
             continue
@@ -157,7 +161,7 @@ def train(
         window = []
         first = float(starting_loss(losses, blind)) if first is None else first
         due = step + 1 == recipe.steps or (recipe.evaluate_every and (step + 1) % recipe.evaluate_every == 0)
-        held_out = evaluate(model, task, recipe, processes) if due else None
+        held_out = evaluate(model, task, recipe, processes=processes) if due else None
         numbers = (loss, norm, *(held_out.loss if held_out else ()))  # only the last tells of the last update
         ends_far = step + 1 == recipe.steps and _ends_far(held_out, first, blind)
         far = float(losses.median()) > DIVERGED * first or ends_far
@@ -165,7 +169,9 @@ def train(
             ends = f", held-out loss {sum(held_out.loss) / len(held_out.loss):.4g}" if held_out else ""
             raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}{ends}")
         mfu = speed * token_flops / peak if peak else None
-        stop = yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
+        stop = yield Logged(
+            step + 1, loss, norm, learning_rate=recipe.rate(step), tokens_per_second=speed, mfu=mfu, held_out=held_out
+        )
         stop, long_ago = processes.any(bool(stop), time.perf_counter() - last_save >= pause)
         last = stop or step + 1 == recipe.steps
         if saved and (last or long_ago):
@@ -197,7 +203,7 @@ def take_step(
     total = torch.zeros((), device=device)
     for i, part in enumerate(processes.batch(task, seed, step, recipe.batch).parts(recipe.accumulate)):
         part = part.to(device)
-        with _dropout_stream(model, seed, step, i, processes.rank), _autocast(device, recipe):
+        with _dropout_stream(model, seed, step, part=i, rank=processes.rank), _autocast(device, recipe):
             loss = task.losses(model(part.inputs), part.targets).mean() / recipe.accumulate
         loss.backward()
         total += loss.detach()
@@ -231,7 +237,7 @@ def _ends_far(end: HeldOut | None, start: float, blind: float) -> bool:
     if end is None:
         return False
     loss, stderr, reference = (torch.tensor(x, dtype=torch.float64) for x in (end.loss, end.stderr, start))
-    return bool(is_far(loss, stderr, reference, blind))
+    return bool(is_far(loss, stderr, reference, blind=blind))
 
 
 def _autocast(device: torch.device, recipe: Recipe) -> AbstractContextManager[None]:
@@ -253,3 +259,27 @@ def _forked(*name: int) -> Iterator[None]:
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
         yield
+
+
+# Dense bf16 matrix products, FLOP/s, by vendors' datasheets.
+PEAK_BF16 = {
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H100": 989e12,
+    "B200": 2250e12,
+    "A100": 312e12,
+    "A6000": 155e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "RTX 4090": 165e12,
+    "RTX 3090": 71e12,
+}
+
+
+def peak_flops(device: torch.device, precision: str) -> float | None:
+    """Return the FLOP/s of dense products; None where it is not known (a CPU, another GPU, fp32)."""
+    if device.type != "cuda" or precision != "bf16":
+        return None
+    title = torch.cuda.get_device_name(device)
+    return next((peak for known, peak in PEAK_BF16.items() if re.search(rf"\b{known}\b", title)), None)

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from icl.data.shards import TokenData
-from icl.data.windows import EVERY, TokenArray, Windows
+from icl.data.shards import EVERY, TokenArray, TokenData, Windows
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, Prompts, RegressionTask
 from icl.recall import RecallTask, Sequences
 from theory.errors import BadInput, at_least

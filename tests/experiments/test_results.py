@@ -12,8 +12,7 @@ from experiments.campaign.pool import FOLDER
 from experiments.experiment.protocol import figure_files
 from experiments.store.folders import RunFolder
 from experiments.training.stacks import stacked
-from experiments.verdicts.checks import judgement, worst
-from experiments.verdicts.detecting import detected
+from experiments.verdicts.checks import detected, judgement, worst
 from tests.experiments.committed import RESULTS, as_stored, committed
 from theory.plans.variants import VARIANTS
 
@@ -91,22 +90,22 @@ def test_verdicts_drawn_again_are_those_committed(name):
 
 # How a profile's words name the smallest effect in each quantity, and that effect in the quantity's unit.
 TOLD = {
-    "share of the signal explained, less vanilla's": (r"([\d.]+) of the signal", float),
+    "share of the signal explained, minus vanilla's": (r"([\d.]+) of the signal", float),
     "share of the signal explained": (r"([\d.]+) of the signal", float),
     "share of the signal explained, difference": (r"(\d+) ?% of the signal", lambda text: int(text) / 100),
     "difference of exponents": (r"(\w+) powers? of the depth", lambda text: 1 if text == "one" else int(text)),
-    "log of the ratio of times, less that of products": (r"a factor of (two) in time", lambda _: math.log(2)),
-    "logarithm of a step's seconds over vanilla's, less that of what is read": (
+    "log of the ratio of times, minus that of products": (r"a factor of (two) in time", lambda _: math.log(2)),
+    "logarithm of a step's seconds over vanilla's, minus that of what is read": (
         r"(\d+) % of the time of a step",
         lambda text: math.log1p(int(text) / 100),
     ),
-    "difference of held-out losses at the end, nats a token": (r"([\d.]+) nats a token at the end", float),
-    "difference of first held-out losses, nats a token": (r"([\d.]+) at first", float),
+    "difference of held-out losses at the end, nats per token": (r"([\d.]+) nats per token at the end", float),
+    "difference of first held-out losses, nats per token": (r"([\d.]+) at first", float),
     "share of starts, difference": (r"a difference of ([\d.]+) between two shares of starts", float),
-    "training loss in nats per token, less the mean of two vanillas": (r"([\d.]+) nats per token", float),
+    "training loss in nats per token, minus the mean of two vanillas": (r"([\d.]+) nats per token", float),
     "mean training loss over ln V, vanilla's less the arm's": (r"([\d.]+) of ln V", float),
     "log2 of the width for 90 %, vanilla's less the arm's": (r"(half) an octave of width", lambda _: 0.5),
-    "loss less the other's, nats a token": (r"([\d.]+) nats a token of a paper's loss", float),
+    "loss minus the other's, nats per token": (r"([\d.]+) nats per token of a paper's loss", float),
 }
 
 
@@ -131,13 +130,13 @@ def test_what_a_profile_promises_to_detect_was_detected(name):
 
 
 def test_a_promise_smaller_than_the_half_width_is_seen():
-    checks = [judgement(content) for content in summary_of("scale-uptrain")["checks"]]
+    checks = compared("scale-uptrain")
     first, end = (
-        f"difference of {which}, nats a token" for which in ("first held-out losses", "held-out losses at the end")
+        f"difference of {which}, nats per token" for which in ("first held-out losses", "held-out losses at the end")
     )
-    assert not list(unkept("0.03 nats a token at the end and 0.3 at first", checks))
-    assert list(unkept("0.02 nats a token at the end and 0.3 at first", checks)) == [end]
-    assert list(unkept("0.03 nats a token at the end", checks)) == [first]
+    assert not list(unkept("0.03 nats per token at the end and 0.3 at first", checks))
+    assert list(unkept("0.02 nats per token at the end and 0.3 at first", checks)) == [end]
+    assert list(unkept("0.03 nats per token at the end", checks)) == [first]
 
 
 # A descent towards an infimum at infinity, cut off by its number of steps: another processor's products end elsewhere,

@@ -1,4 +1,4 @@
-"""`import icl`: decoders by name, and trained ones from their folder."""
+"""`import icl`: decoders by name, trained ones from their folder, and the helper that identity tests lean on."""
 
 import json
 from dataclasses import asdict, replace
@@ -10,6 +10,7 @@ import icl
 import theory
 from icl.files import sealed
 from icl.models import saved
+from icl.testing import check_identity
 from tests.crashes import flip
 from tests.faces import imported_by
 from theory.errors import BadInput
@@ -195,3 +196,34 @@ def test_a_function_from_a_shape_to_a_plan_is_a_variant():
     assert built.plan == mine(built.config.shape)
     task = {"d": 2, "n": 3, "sigma": 0.1}
     assert theory.predict(mine, **task) == theory.predict(mine(Shape(2, 2)), **task)
+
+
+ONE = torch.linspace(1, 2, 12, dtype=torch.float64).view(3, 4)
+
+
+def test_rounding_passes():
+    check_identity(ONE, (ONE * 3.0) / 3.0)
+    check_identity(ONE.sum(), ONE.T.sum(), terms=12)
+    check_identity(torch.nn.Parameter(ONE), ONE)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (ONE * (1 + 1e-12), "differ by"),
+        (ONE + torch.eye(3, 4, dtype=torch.float64) * 1e-12, "differ by"),
+        (ONE[:2], "shapes differ"),
+        (ONE.float(), "dtypes differ"),
+        (ONE / 0, "not finite"),
+    ],
+)
+def test_anything_else_does_not(other, says):
+    with pytest.raises(AssertionError, match=says):
+        check_identity(ONE, other)
+
+
+def test_more_terms_allow_more():
+    nearly = ONE * (1 + 1e-14)
+    with pytest.raises(AssertionError):
+        check_identity(ONE, nearly)
+    check_identity(ONE, nearly, terms=100)

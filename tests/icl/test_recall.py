@@ -12,8 +12,7 @@ from icl.prompts import TRAIN_STREAM, Generator
 from icl.recall import RecallTask
 from icl.recipe import Recipe
 from icl.stacks.decoder import StackedDecoder
-from icl.stacks.feed import Feed, StackTask
-from icl.stacks.training import train
+from icl.stacks.training import Feed, StackTask, train
 from icl.testing import check_identity
 from icl.training.loop import evaluate
 from icl.training.objectives import Recall, blind_loss

@@ -136,7 +136,7 @@ class Ladder:
             "whose scores are of positions alone",
             "statistic": f"share of E ||W*||^2 explained by the answer after all pairs, on {config.scored_prompts} "
             "held-out prompts, the same for all models. Reached: the best of an arm's continuations and, at the first "
-            "task, of its single trainings less vanilla's best, with the prompts' error. Found: the mean paired "
+            "task, of its single trainings minus vanilla's best, with the prompts' error. Found: the mean paired "
             "difference over seeds, where a training that diverged explains nothing. Family-wise 95 %",
             "rule": f"a lead is there if its interval lies beyond {KEPT:g}; it is as large as the toy's, or as the "
             f"rung before's, within {KEPT:g}; there is none if it lies within {NULL:g}. Nothing that is reached is "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.across.ladder.setting import FIRST, NULL, RUNGS
 from experiments.across.ladder.verdicts import chance, leads, null_rows, searched
 from experiments.drawing import style
-from experiments.drawing.judged import Mark, judged
+from experiments.drawing.marks import Mark, judged
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import Interval, share_interval

@@ -15,7 +15,7 @@ from experiments.training.expectations import expected_by_paper
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 
-LEAD, SHARE = "share of the signal explained, less vanilla's", "share of the signal explained"
+LEAD, SHARE = "share of the signal explained, minus vanilla's", "share of the signal explained"
 STANDARD_ERRORS = 4
 NULLS = {
     "reached": "at {width} the best of {arm} explains what vanilla's best does",

@@ -67,7 +67,7 @@ class Config:
     mixed: int = 4
 
 
-DETECTS = f"{ALTERED:.0%} of the explained signal; 0.005 nats a token of a paper's loss, of three paired seeds"
+DETECTS = f"{ALTERED:.0%} of the explained signal; 0.005 nats per token of a paper's loss, of three paired seeds"
 SHORT, LONG, NOISY = Setting(3, 4, 0.3), Setting(3, 24, 0.0), Setting(3, 8, 1.0)
 PROFILES = {
     "smoke": Profile(
@@ -111,7 +111,7 @@ class ToyOrderings:
     caption = (
         "(a) The most that the toy explains with every variant, as a share of rho d²; crosses are exact minima "
         "found numerically, orange strokes hold at the papers' width and number of heads. Hatched: approached, and "
-        "not attained; grey: not known whether attained. (b) Losses less vanilla's that papers print; bars are what"
+        "not attained; grey: not known whether attained. (b) Losses minus vanilla's that papers print; bars are what"
         " chance may add to one pair of runs, 95 %, taken from the three pairs that one paper repeats. (c) What the"
         " papers say in words, and whether the toy's order agrees; open circles are ties of the toy, which decide "
         "nothing. Rows stand by what the toy explains."
@@ -130,7 +130,7 @@ class ToyOrderings:
             "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K and W; that whoever explains "
             "more in context is the better language model",
             "source": "theory.toy.value_maps, theory.toy.raw_keys, theory.toy.width",
-            "rule": "the papers' loss of the variant less that of the other lies, with its interval, on the side of "
+            "rule": "the papers' loss of the variant minus that of the other lies, with its interval, on the side of "
             "zero on which the toy's does; toys that differ by less than a hundredth of the signal are a tie, which "
             "decides nothing",
             "shown": asdict(shown) | {"key": shown.key, "heads": config.heads},
@@ -178,9 +178,9 @@ class ToyOrderings:
         rows = figure_rows(prediction, reports)
         fig = Figure(figsize=(11.5, 1.7 + 0.25 * len(rows)), layout="constrained")
         toy, loss, words = fig.subplots(1, 3, sharey=True, width_ratios=(1.0, 1.0, 0.75))
-        draw_toy(toy, prediction, measurement, rows)
+        draw_toy(toy, prediction, measurement, rows=rows)
         draw_losses(loss, reports, rows)
-        draw_words(words, prediction, reports, rows)
+        draw_words(words, prediction, reports, rows=rows)
         toy.set_yticks(range(len(rows)), [row_label(name) for name in rows], fontsize=7.5)
         toy.set_ylim(len(rows) - 0.4, -0.6)
         for letter, axis in zip("abc", (toy, loss, words), strict=True):
@@ -296,7 +296,9 @@ def exact_checks(prediction: Json, measurement: Json) -> Iterator[Check]:
         low, high = point["least"] * rho, point["most"] * rho
         if low == high:
             closed = ClosedForm(point["claim"], high, rho)
-            check = exact_check(name, group, statement, closed, explained, point["zero_loss"])
+            check = exact_check(
+                name, group, statement, closed_form=closed, explained=explained, zero_loss=point["zero_loss"]
+            )
             here = [p for p in prediction["exact"].values() if (p["size"], p["rank"]) == (point["size"], point["rank"])]
             others = {p["most"] for p in here} - {point["most"]}
             nearest = sorted(others, key=lambda entries: abs(entries - point["most"]))[:1]

@@ -47,7 +47,8 @@ def expectation(prediction: Json, reported: Reported) -> Expectation | None:
         paper = f"{'better' if reported.sign < 0 else 'not better'}, no number"
         measured, quantity = float(reported.sign), "sign of the loss's difference, by the paper's words"
     else:
-        paper, measured, quantity = f"{reported.nats:+.4g} nats", reported.nats, "loss less the other's, nats a token"
+        paper, measured = f"{reported.nats:+.4g} nats", reported.nats
+        quantity = "loss minus the other's, nats per token"
     place = f"{reported.place}; {reported.size}"
     return Expectation(
         id=f"paper/{variant}/{against}/{reported.paper}, {reported.place}, {reported.size}",
@@ -142,14 +143,14 @@ def order_expectation(label: str, levels: Mapping[str, int], papers: Sequence[Pa
         id=f"order/{label}",
         group=f"order of pairs, {label}",
         claim=ORDERINGS,
-        statement=order_statement(result, levels, pairs, tail(null, result.balance)),
+        statement=order_statement(result, levels, pairs, p=tail(null, result.balance)),
         rule="sign",
         predicted=1.0,
         measured=float(result.balance),
         stderr=sum(p * balance**2 for balance, p in null.items()) ** 0.5,
         tolerance=widest,
         controls=((0.0, widest),),  # a toy that tells no pair apart
-        quantity="pairs in the toy's order, less those against it",
+        quantity="pairs in the toy's order, minus those against it",
     )
 
 

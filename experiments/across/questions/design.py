@@ -51,9 +51,9 @@ class Design(Signs):
     name = "text-design"
     title = "Which variant buys loss most cheaply, and does the gain outlast QK-norm and Muon?"
     caption = (
-        "Held-out losses at 20 tokens per parameter, less the mean of two vanillas under the same conditions, each arm "
-        "at its own learning rate. (a) Against training speed, median over seeds; (b) against the cache; (c) all "
-        "pairs, combinations less their parts; (d) under other conditions. 95 %, for all at once."
+        "Held-out losses at 20 tokens per parameter, minus the mean of two vanillas under the same conditions, each "
+        "arm at its own learning rate. (a) Against training speed, median over seeds; (b) against the cache; (c) all "
+        "pairs, combinations minus their parts; (d) under other conditions. 95 %, for all at once."
     )
     order = 7
     claims: tuple[str, ...] = (LOSS, ENDS, TOY, LOSSES)

@@ -39,7 +39,7 @@ WINDOWS = ((2.5, 5.0), (5.0, 8.0))  # tokens per parameter, over which losses ar
 SCORES = {"induction": "induction, on the text", "previous": "previous token"}
 OCTAVE = 1.0  # how far apart, in doublings of tokens, the peak of the gain and of induction's rise may lie
 WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: THIRD}
-NATS = "training loss in nats per token, less the mean of two vanillas"
+NATS = "training loss in nats per token, minus the mean of two vanillas"
 GROUPS = (
     Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
     Group(arms=ARMS, width=48, rate=8e-3, until=10.0),
@@ -54,8 +54,8 @@ class Induction(Question):
     name = "text-induction"
     title = "Do value skips shorten the way to induction on text?"
     caption = (
-        "(a), (b) Training loss less the mean of two vanillas at one rate, against tokens per parameter, at two sizes; "
-        "the second twin is a third vanilla: no effect. (c) Heads of vanilla. (d) Mean differences from "
+        "(a), (b) Training loss minus the mean of two vanillas at one rate, against tokens per parameter, at two "
+        "sizes; the second twin is a third vanilla: no effect. (c) Heads of vanilla. (d) Mean differences from "
         "2.5 to 5 tokens per parameter. Bands: 95 % over paired seeds, point by point; bars: for all at once."
     )
     order = 1
@@ -116,7 +116,7 @@ class Induction(Question):
                     beside = "the vanillas'" if other == VANILLA else f"that of {other}"
                     yield expected(
                         name=f"{name}/{begin:g} to {end:g}/{arm}/{other}",
-                        group=f"{arm} less {'vanilla' if other == VANILLA else other}, {at}",
+                        group=f"{arm} minus {'vanilla' if other == VANILLA else other}, {at}",
                         claim=FASTER if (arm, other) == (SVFORMER, VANILLA) else ORDERS,
                         statement=f"the training loss of {arm} lies below {beside} ({name})",
                         rule="sign",
@@ -137,7 +137,7 @@ class Induction(Question):
                     found = gain(over(group, begin, end), arm, family)
                     where = f"{name}/{begin:g} to {end:g}/{arm}"
                     yield unpredicted(
-                        where, f"{arm} less vanilla, {at}", f"{arm}, {at} ({name})", measured=found, quantity=NATS
+                        where, f"{arm} minus vanilla, {at}", f"{arm}, {at} ({name})", measured=found, quantity=NATS
                     )
 
     def _peaks(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
@@ -148,7 +148,7 @@ class Induction(Question):
                 apart = t_interval(peaks_apart(group, arm), family)
                 yield Expectation(
                     id=f"{name}/peak/{arm}",
-                    group=f"{arm}: where its gain peaks, less where vanilla's induction rises most",
+                    group=f"{arm}: where its gain peaks, minus where vanilla's induction rises most",
                     claim=FASTER if arm == SVFORMER else ORDERS,
                     statement=f"the gain of {arm} peaks where vanilla's score of induction rises most ({name})",
                     rule="none",

@@ -41,7 +41,7 @@ WORDS = {**Values.words, CONTROL: "vanilla again (control)"}
 WHO = {"toy": "the toy", "recall": "recall"}
 CHANCE = 0.05
 Pair = tuple[str, str]  # of arms; for vanilla stands the mean of two
-Intervals = Mapping[str, Mapping[Pair, Interval]]  # by place: losses of the first less those of the second
+Intervals = Mapping[str, Mapping[Pair, Interval]]  # by place: losses of the first minus those of the second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Predicted(Question):
             "source": f"theory.toy.width at two layers, d = 8; {SOURCE}",
             "statistic": f"{NATS}, mean over a window; {HELD_OUT} at the last length; paired seeds",
             "rule": "a sign: the interval, 95 % for all pairs at all places together, lies on the predicted side, and "
-            "that of a third vanilla does not; an order: more pairs stand in it, less those against it, than in 95 % "
+            "that of a third vanilla does not; an order: more pairs stand in it, minus those against it, than in 95 % "
             "of its permutations",
             "tuning": "not tuned over windows, where all arms have one learning rate; at the last length each arm has "
             "its own, as in text-values",
@@ -131,7 +131,7 @@ class Predicted(Question):
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         """Draw gains by the toy, in recall and on text, and which pairs stand in the predicted order."""
-        from experiments.drawing import beside, style
+        from experiments.drawing import marks, style
 
         intervals, places = differences(prediction, measurement), prediction["places"]
         arms = {arm for about in places.values() for arm, _ in about["pairs"]}
@@ -139,18 +139,18 @@ class Predicted(Question):
         rows[CONTROL] = _called(CONTROL)
         fig, axes = style.figure(columns=2, rows=2, width=5.4, height=max(3.9, 1.2 + 0.55 * len(rows)))
         toy = {arm: Interval(known, 0.0, 0.0) for arm, known in {**prediction["toy"], CONTROL: 0.0}.items()}
-        beside.in_series(axes[0], rows, {"predicted, closed form": toy}, missing="nothing said")
+        marks.in_series(axes[0], rows, {"predicted, closed form": toy}, missing="nothing said")
         axes[0].set(title="The toy", xlabel="share of the signal explained, less vanilla's")
         recall = {arm: Interval(mean, 0.0, width) for arm, (mean, width) in prediction["recall"].items()}
         axes[1].axvspan(-MARGIN, MARGIN, color="#e6e6e6", zorder=0, label="no difference, by its margin")
-        beside.in_series(axes[1], rows, {"measured": {**recall, CONTROL: recall[TWIN]}}, missing="not measured")
+        marks.in_series(axes[1], rows, {"measured": {**recall, CONTROL: recall[TWIN]}}, missing="not measured")
         axes[1].set(title="Recall", xlabel=r"mean training loss over $\ln V$, vanilla's less the arm's")
         last = {about["group"]: place for place, about in places.items()}  # of each group: six places with the first
         drawn = [place for place in intervals if place in (next(iter(intervals)), *last.values())]
         gains = {place: {arm: x for (other, arm), x in intervals[place].items() if other == VANILLA} for place in drawn}
-        beside.in_series(axes[2], rows, gains, missing="not trained yet")
+        marks.in_series(axes[2], rows, gains, missing="not trained yet")
         axes[2].set(title="Text", xlabel="loss below the mean of two vanillas (nats per token)")
-        beside.in_cells(axes[3], *_cells(prediction, judged(prediction, intervals)))
+        marks.in_cells(axes[3], *_cells(prediction, judged(prediction, intervals)))
         axes[3].set(title="Predicted order on text", xlabel="tokens per parameter, and models")
         style.finish(list(axes))
         return fig
@@ -245,7 +245,7 @@ def order(who: str, prediction: Json, intervals: Intervals) -> Expectation:
         stderr=sum(p * balance**2 for balance, p in null.items()) ** 0.5,
         tolerance=widest,
         controls=((0.0, widest),),  # an order that tells no pair apart
-        quantity="pairs in the predicted order, less those against it",
+        quantity="pairs in the predicted order, minus those against it",
     )
 
 
@@ -255,7 +255,7 @@ def _own(prediction: Json, intervals: Intervals) -> Iterator[Expectation]:
     for place, at_place in intervals.items():
         for arm in own_names(prediction):
             if arm not in known:
-                about = f"{place}/own/{arm}", f"{arm} less vanilla", f"{arm} ({place} tokens per parameter)"
+                about = f"{place}/own/{arm}", f"{arm} minus vanilla", f"{arm} ({place} tokens per parameter)"
                 yield unpredicted(*about, at_place[arm, VANILLA], quantity=_quantity(prediction, place))
 
 

@@ -50,7 +50,7 @@ class Values(Signs):
     title = "Does reaching back for values, keys or queries lower the loss on text?"
     caption = (
         "(a) Held-out losses at 20 tokens per parameter, each arm at its own learning rate, after its name; crosses: "
-        "printed. (b), (c) Training losses at one rate, against tokens per parameter. All less the mean of two "
+        "printed. (b), (c) Training losses at one rate, against tokens per parameter. All minus the mean of two "
         "vanillas; a third vanilla is no effect. 95 % over paired seeds: (a) for all at once, (b), (c) point by point."
     )
     order = 3

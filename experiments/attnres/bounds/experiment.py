@@ -378,7 +378,7 @@ def exponents(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     for rule, interval in intervals.items():
         yield expected(
             name=f"exponent/{rule}",
-            group="trained: exponent of the largest read over depth, less PreNorm's",
+            group="trained: exponent of the largest read over depth, minus PreNorm's",
             claim=BOUNDED,
             statement=f"trained, the largest read of {RULES[rule]} grows with depth by a smaller power than PreNorm's",
             rule="sign",

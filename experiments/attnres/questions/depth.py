@@ -34,7 +34,7 @@ class Depth(Signs):
     title = "Does reading over depth lower the loss on text, and are reads smaller and less diluted?"
     caption = (
         "(a) Held-out losses at 20 tokens per parameter, each rule at its own learning rate, after its name; crosses: "
-        "printed. (b), (c) Training losses at one rate, against tokens per parameter. All less the mean of two "
+        "printed. (b), (c) Training losses at one rate, against tokens per parameter. All minus the mean of two "
         "PreNorms; a third is no effect. 95 % over paired seeds: (a) for all at once, (b), (c) point by point."
     )
     order = 4

@@ -251,7 +251,7 @@ def exponent_expectations(prediction: Json, measurement: Json) -> Iterator[Expec
             paired = differences(slopes[name], slopes[other])
             yield expected(
                 name=f"exponent/{width}/{name}/{other}",
-                group=f"trained, prompts {width}: exponent of the largest read over depth, less that without the norms",
+                group=f"trained, prompts {width}: exponent of the largest read over depth, minus that without norms",
                 claim=claim,
                 statement=f"trained, on prompts {width}, the largest read grows with depth by a smaller power with "
                 f"norms before sublayers ({NETWORKS[name].words}) than without ({NETWORKS[other].words}); neither "
@@ -304,7 +304,7 @@ def divergence_expectations(depth: int, measurement: Json) -> Iterator[Expectati
             predicted=-1.0,
             measured=Interval(sum(by_seed) / seeds, seeds**-0.5, widest),
             twin=Interval(twin / seeds, seeds**-0.5, widest),
-            quantity="seeds with fewer, less those with more, over all",
+            quantity="seeds with fewer, minus those with more, over all",
         )
 
 

@@ -228,7 +228,7 @@ def numbers_at_the_peak(of_pairs: dict[Any, float]) -> Conditions:
     import torch
 
     from experiments.dva.collapse import SIDES, attend, both_passes, causal, inputs
-    from icl.probes.peak import peak_bytes
+    from icl.probes.costs import peak_bytes
 
     tokens, width = 256, 4
     for form, pairs in of_pairs.items():

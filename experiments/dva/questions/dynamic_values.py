@@ -36,7 +36,7 @@ class DynamicValues(Signs):
     title = "What of dynamic value attention's gain on text is whose doing?"
     caption = (
         "(a) Held-out losses at 20 tokens per parameter, each model at its own learning rate, after its name. (b), (c) "
-        "Training losses at one rate, against tokens per parameter of the baseline. All less the mean of two "
+        "Training losses at one rate, against tokens per parameter of the baseline. All minus the mean of two "
         "baselines; a third is no effect. 95 % over paired seeds: (a) for all at once, (b), (c) point by point."
     )
     order = 5

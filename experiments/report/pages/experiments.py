@@ -15,11 +15,10 @@ from experiments.experiment.protocol import Experiment
 from experiments.report.material import Material, Run
 from experiments.report.pages import parts
 from experiments.report.prose import code, escaped, fenced, shown
-from experiments.training import budget
+from experiments.training import text
 from experiments.training.tuning import by_reason
 from experiments.verdicts import words
-from experiments.verdicts.checks import Judgement, by_quantity
-from experiments.verdicts.detecting import detected
+from experiments.verdicts.checks import Judgement, by_quantity, detected
 
 SAID = {  # of a prediction, what is told in words
     "assumes": "Assumes",
@@ -136,7 +135,7 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
 def _power(run: Run) -> str:
     """Return what a run's seeds could detect by their spread, and how long it trained on text."""
     power = detected(run.checks) if run.saved["detects"] else None
-    length = budget.in_words(run.saved["config"])
+    length = text.in_words(run.saved["config"])
     seen = f" Its seeds' spread could tell {escaped(power.words)} from nothing." if power else ""
     return seen + (f" It was trained on {escaped(length)}." if length else "")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from experiments import catalogue
-from experiments.ledger.answer import Answer, Line
-from experiments.ledger.index import Index
+from experiments.ledger.overview import Answer, Index, Line
 from experiments.report.material import Material, Room, Run, verdicts_in_order
 from experiments.report.pages import documents, parts
 from experiments.report.prose import escaped

@@ -275,7 +275,7 @@ def distance_checks(predicted: Json, measured: Json) -> Iterator[Check]:
             id=f"keys/{name}",
             group=f"keys apart, {cell['way']}, {cell['size']}",
             claim=DISTANCE,
-            statement="on prompts the mean square of cross-layer attention less its block form is the closed form's",
+            statement="on prompts the mean square of cross-layer attention minus its block form is the closed form's",
             predicted=share,
             controls=((1 - ALTERED_SQUARE) * share, (1 + ALTERED_SQUARE) * share),
             quantity="mean square of the difference, share of the block form's",
@@ -324,7 +324,7 @@ def toy_checks(predicted: Json, measurement: Json) -> Iterator[Check]:
         yield Check.sampled(
             t_interval(ratios, len(trained["distance"])),
             id=f"trained-distance/{key}",
-            group="trained cross-layer attention less its block form, over the closed form",
+            group="trained cross-layer attention minus its block form, over the closed form",
             claim=DISTANCE,
             statement="in trained toys the mean square of the difference is the closed form's at their weights",
             predicted=1.0,

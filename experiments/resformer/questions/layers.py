@@ -73,7 +73,7 @@ class Layers(Signs):
     words: Mapping[str, str] = {RESFORMER: "ResFormer"}
     quantities: Mapping[str, str] = {
         ENTROPY: "entropy of token importance less uniform attention's, nats, mean over layers from 2 on",
-        DEEPER: "the last layer's entropy less the first's, nats",
+        DEEPER: "the last layer's entropy minus the first's, nats",
         SINK: "log of the first token's importance over uniform attention's, mean over layers from 2 on",
         DRAIN: "log of the first token's value over the others', of what heads attend over",
         OWN_DRAIN: "log of the first token's value over the others', of what layers project",
@@ -84,7 +84,7 @@ class Layers(Signs):
         COLLAPSE: "log of that number in the last layer over the first's",
         **{
             what: f"cosine with cross-layer attention to {'layer 1' if source == 'first' else 'the layer before'}: the "
-            f"current attention's less {'even attention' if other == 'even' else 'the identity'}'s"
+            f"current attention's minus {'even attention' if other == 'even' else 'the identity'}'s"
             for what, (source, other) in NEAR.items()
         },
     }

@@ -106,7 +106,7 @@ class SkipV1W0:
         "Two heads each, around W0 = c I. Exact minima are the lowest of several descents. (a) Loss over c, on an "
         "axis that is linear near 0: lines are proved or reached by explicit weights, markers exact minima; dash-"
         "dotted: SkipV1Former with enough heads. (b) Which architecture is lower over c and the number of pairs n: "
-        "shaded and hatched regions are proved, markers exact minima, above them SkipV1Former's less MHA's in per "
+        "shaded and hatched regions are proved, markers exact minima, above them SkipV1Former's minus MHA's in per "
         "cent of E‖W*‖². (c) What is lost of a large W0, SkipV1Former's over MHA's, by width: lines are proved at "
         "the least at full rank a = d, crosses in the colour of their n are exact minima of all ranks, which may lie "
         "lower. (d) The difference at equal rank for several c: above zero MHA is lower. No sampling: nothing has an "
@@ -118,7 +118,7 @@ class SkipV1W0:
     further: Mapping[str, str] = {
         "heads": "(a) Loss at exact minima over the number of heads, of SkipV1Former's half skip heads. (b) "
         "Loss over how many of the heads are skip heads: nothing lies below the line, crosses are exact minima. "
-        "(c) SkipV1Former's loss less MHA's for several W0 of equal norm: a multiple of the identity, the same "
+        "(c) SkipV1Former's loss minus MHA's for several W0 of equal norm: a multiple of the identity, the same "
         "turned, of decaying singular values, of rank one; grey with two heads, hatched with enough. (d) MHA's "
         "loss less SkipV1Former's at equal rank, in units rho of what one number explains, moved apart: with "
         "enough heads the line is proved at the least, with two heads and a term C x (crosses) exactly. No "
@@ -320,11 +320,11 @@ def _compare_few(row: Json, exact: Json) -> Iterator[Check]:
         yield Check.exact(
             id=f"loses/{place}",
             group="SkipV1Former loses to MHA at a = d by what is proved, W0 = c I",
-            statement="its exact minimum less MHA's is at least its floor less what MHA is proved to reach",
+            statement="its exact minimum minus MHA's is at least its floor minus what MHA is proved to reach",
             predicted=row["skipv1_floor"] - row["mha_reached"],
             measured=skip - mha,
             controls=(row["skipv1_floor_one_less"] - row["mha_reached"],),
-            **{**common, "quantity": "SkipV1Former's loss less MHA's, squared units of y"},
+            **{**common, "quantity": "SkipV1Former's loss minus MHA's, squared units of y"},
         )
 
 

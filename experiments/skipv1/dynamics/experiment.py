@@ -285,7 +285,7 @@ def _compare_ends(prediction: Json, measured: Json) -> Iterator[Check]:
         quantity="mean distance to the next plateau, in units of the distance of plateaus",
         **common,
     )
-    common |= {"claim": ENDS, "slack": 0.5, "quantity": "rank reached less its bound"}
+    common |= {"claim": ENDS, "slack": 0.5, "quantity": "rank reached minus its bound"}
     statement = "of no start the rank it ends at is {} the bound"
     yield Check.exact(
         id="ends/least",

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 UPTRAINING, FIRST, DISTANCE = "skipv1.uptraining", "skipv1.conversion-first-loss", "skipv1.conversion-distance"
 PAPER, THEORY, ALGEBRA = "the paper", "independent heads", "algebra"
-BEGINS = "difference of first held-out losses, nats a token"
-ENDS = "difference of held-out losses at the end, nats a token"
+BEGINS = "difference of first held-out losses, nats per token"
+ENDS = "difference of held-out losses at the end, nats per token"
 ALIKE = 1e-3  # nats within which two first losses are the same: rounding, of norms' eps too, is far below
 NO_EPS = 1e-12  # of norms: depth attention with zero queries is then PreNorm
 SHARE = 0.15  # of the tokens from scratch, the most that the paper names; up to whole evaluations
@@ -105,9 +105,9 @@ _TINY_ON_GPU = replace(  # the gpu profile's path with tiny models
     recipe=replace(_ON_GPU, steps=20, batch=8, accumulate=2, log_every=10),
     uptuning=Tuning(grid=(1e-3, 4e-3), share=1.0, widenings=0),
 )
-_SMALLEST = "nats a token at the end and 0.3 at first, in models of 0.13 million parameters on a half of their tokens"
-_LONG_ENOUGH = "about 0.01 nats a token at the end and 0.2 at first, in models of 0.27 million parameters"
-_ON_8M = "about 0.01 nats a token at the end, in models of 8 million parameters"
+_SMALLEST = "nats per token at the end and 0.3 at first, in models of 0.13 million parameters on a half of their tokens"
+_LONG_ENOUGH = "about 0.01 nats per token at the end and 0.2 at first, in models of 0.27 million parameters"
+_ON_8M = "about 0.01 nats per token at the end, in models of 8 million parameters"
 _GPU: Json = {"grows": True, "device": "cuda", "on_gpu": 2}
 PROFILES = {
     "smoke": Profile(config=_TINY, seeds=2, seconds=15, detects=None),
@@ -125,7 +125,7 @@ class Uptraining:
     title = "Uptraining: trained MHA made into SkipV1Former and others, and trained on"
     caption = (
         "(a) What each conversion of MHA adds to layer 2's attention; blue: independent heads. (b) First losses "
-        "less MHA's. (c) Losses while trained on, at MHA's (thick) rate; at another the beginning and end only; "
+        "minus MHA's. (c) Losses while trained on, at MHA's (thick) rate; at another the beginning and end only; "
         "bands: the difference to MHA. (d) The end. 95 % over paired seeds, in (d) for all of one beginning."
     )
     kind: Kind = "scale"
@@ -143,7 +143,7 @@ class Uptraining:
             "of a trained layer are as independent as initial ones and alike, that values of layer 1 are as large as "
             "other layers', and that a loss is the higher the further a layer is from what was trained",
             "source": "SkipV1Former, sections 5.1, 6.4, B.1, figures 8 and 10; theory.skipv1.conversion",
-            "statistic": "held-out loss in nats a token, paired differences: of first losses, before anything is "
+            "statistic": "held-out loss in nats per token, paired differences: of first losses, before anything is "
             "trained on, and of losses at the end",
             "rule": "a sign: the family-wise 95 % interval excludes zero on the predicted side, and that of a "
             "difference that is not there does not: of vanilla trained on with the text in another order, else, of "

@@ -13,7 +13,7 @@ from experiments.store.work import results
 from experiments.training import held_out_probe
 from experiments.training.arms import Arm, task_of
 from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
-from experiments.training.kept import beginning, train_keeping
+from experiments.training.pool import beginning, train_keeping
 from experiments.training.tuning import Tuning, tuned
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Tokens

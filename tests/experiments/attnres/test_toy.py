@@ -36,7 +36,7 @@ from experiments.training import probes, stacks
 from experiments.training.arms import Arm, PromptSource, prompt_task
 from experiments.training.pool import train_all
 from icl.prompts import Generator, RegressionTask
-from icl.stacks.feed import StackTask
+from icl.stacks.training import StackTask
 from tests.experiments.committed import as_stored, verdicts
 from theory.plans.names import resolve
 from theory.plans.plan import Shape

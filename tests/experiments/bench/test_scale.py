@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from experiments.bench import scale
-from experiments.bench.failures import best, expected, young
+from experiments.bench.scale import best, expected, young
 from experiments.bench.simulated import Machines, Work, simulate
 from experiments.store.cluster import TRIES
 from icl.models.decoder import Decoder
-from icl.training.devices import PEAK_BF16
+from icl.training.loop import PEAK_BF16
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Latent
 from theory.plans.memory import activations

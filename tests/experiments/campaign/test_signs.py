@@ -216,7 +216,7 @@ def test_groups_of_one_rate_decide_nothing(question):
 def test_two_rates_are_named_where_they_differ():
     prediction = predicted(VALUES)
     groups = {check.group for check in VALUES.compare(prediction, measured(VALUES))}
-    assert any("SVFormer less vanilla (rates 0.004 and 0.008)" in group for group in groups)
+    assert any("SVFormer minus vanilla (rates 0.004 and 0.008)" in group for group in groups)
 
 
 def test_the_baseline_is_the_mean_of_two_vanillas():

@@ -13,7 +13,7 @@ from experiments.drawing import style
 from experiments.experiment.protocol import Profile
 from experiments.ledger import verify
 from experiments.ledger.claim import Claim
-from experiments.ledger.index import Index, Item
+from experiments.ledger.overview import Index, Item
 from experiments.verdicts.checks import Check, Expectation
 from tests.experiments.report.words import as_words, words
 

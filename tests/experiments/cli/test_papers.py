@@ -89,7 +89,7 @@ def test_other_kinds_are_listed_too():
 
 
 def test_variants_stand_in_the_order_of_the_papers_whichever_was_imported_first(monkeypatch):
-    monkeypatch.setattr(catalogue, "VARIANTS", dict(reversed(list(VARIANTS.items()))))
+    monkeypatch.setattr("theory.plans.variants.VARIANTS", dict(reversed(list(VARIANTS.items()))))
     sources = dict.fromkeys(variant.paper for variant in catalogue.variants().values())
     assert [*sources] == [None, *papers()]
 

@@ -22,7 +22,7 @@ from experiments.dva.collapse import (
 )
 from experiments.store.folders import RunFolder
 from experiments.verdicts.checks import worst
-from icl.probes.peak import peak_bytes
+from icl.probes.costs import peak_bytes
 from theory.dva.cost import peak_numbers
 
 FUSED = (HEADS, ONE_HEAD, "kernel twice")  # whose values are as wide as queries

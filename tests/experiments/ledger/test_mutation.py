@@ -17,7 +17,7 @@ from experiments.ledger.verify import premises
 from experiments.store import sources
 from experiments.store.backends import Serial
 from experiments.store.folders import UserError
-from experiments.toys.unjudged import UNJUDGED
+from experiments.toys.exempt import UNJUDGED
 
 FORMULAS = """
 from dataclasses import dataclass

@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 
 from experiments import catalogue
 from experiments.report import closed_forms, derivations
-from experiments.report.formulas import spans, whole
 from experiments.report.prose import Names, escaped, plain
+from experiments.report.reading import spans, whole
 from experiments.report.sphinx_extension import mathml
 from experiments.report.symbols import BREAK
 from tests.experiments.report.words import words

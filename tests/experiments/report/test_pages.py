@@ -1,9 +1,10 @@
-"""What the pages say, and that they lead to each other: of the whole ledger and all committed results, as sources."""
+"""Pages of the whole ledger and all committed results, as sources: their words, links, and pictures of premises."""
 
 import argparse
 import contextlib
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from experiments.experiment import execution
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import recollections
 from experiments.report import files, sources
+from experiments.report.graph import BOX, Node, drawn
 from experiments.report.material import claim_page, gathered, picture
 from experiments.report.pages import commands, documents, errata, papers
 from experiments.report.pages import experiments as pages_of_experiments
@@ -246,3 +248,69 @@ def test_other_people_s_text_is_text(material, monkeypatch):
 def test_first_sentences():
     assert first_sentence("One is 1.  Two is 2.") == "One is 1."
     assert first_sentence("a " * 200).endswith("…")
+
+
+WIDEST = 1200  # what a page has room for on a screen of 1600 pixels
+
+
+def node(name, *uses):
+    return Node(uses, "verified", f"{name}.html", f"{name}, verified", name)
+
+
+def boxes(svg):
+    """By name: left, top and height of each."""
+    found = re.findall(r'data-name="([^"]+)".*?<rect x="(\d+)" y="(\d+)" width="\d+" height="(\d+)"', svg)
+    return {name: tuple(map(int, numbers)) for name, *numbers in found}
+
+
+def ends(svg):
+    """By premise and what uses it: where the line begins and ends."""
+    found = re.findall(r'<path d="M(\S+) (\S+)C.*?(\d+) (\d+)" data-from="([^"]+)" data-to="([^"]+)"', svg)
+    return {(premise, name): tuple(map(int, numbers)) for *numbers, premise, name in found}
+
+
+def check(svg, uses):
+    places, lines = boxes(svg), ends(svg)
+    assert lines.keys() == {(premise, name) for name, premises in uses.items() for premise in premises}
+    for (premise, name), (x0, y0, x1, y1) in lines.items():
+        (left, top, high), (right, below, deep) = places[premise], places[name]
+        assert left + BOX == x0 < x1 == right
+        assert top <= y0 <= top + high
+        assert below <= y1 <= below + deep
+
+
+def test_lines_join_boxes_and_boxes_stand_apart():
+    uses = {"a": (), "b": ("a",), "c": ("b", "a"), "d": ("a",), "e": ("c", "d", "a"), "other": (), "one": ("other",)}
+    svg = drawn({name: node(name, *premises) for name, premises in uses.items()}, "all")
+    check(svg, uses)
+    assert svg.count("<svg") == 2
+    assert svg.index('data-name="e"') < svg.index('data-name="one"')
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """Of the rooms of the ledger, with their entries' premises."""
+    found = {}
+    for package in {claim.module.partition(".claims")[0] for claim in catalogue.claims().values()}:
+        own = [c for c in catalogue.claims().values() if c.module.startswith(f"{package}.claims") and c.uses]
+        uses = {name: () for claim in own for name in claim.uses} | {claim.id: claim.uses for claim in own}
+        found[package] = uses, drawn({name: node(name, *premises) for name, premises in uses.items()}, package)
+    return found
+
+
+def test_the_ledger_fits_a_page(pictures):
+    assert len(pictures) > 4
+    for uses, svg in pictures.values():
+        check(svg, uses)
+        for part in svg.split("<svg")[1:]:
+            assert int(re.search(r' width="(\d+)"', part)[1]) <= WIDEST
+            stand = sorted(boxes(part).values())
+            for (x, top, high), (other, below, _) in pairwise(stand):
+                assert x != other or top + high < below
+
+
+def test_names_are_text():
+    hostile = 'a<b>"&'
+    svg = drawn({hostile: node(hostile), "x": node("x", hostile)}, hostile)
+    assert "<b>" not in svg
+    assert "a&lt;b&gt;" in svg

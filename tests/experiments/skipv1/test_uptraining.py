@@ -24,7 +24,7 @@ from experiments.skipv1.uptraining.training import (
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.kept import MODELS, beginning
+from experiments.training.pool import MODELS, beginning
 from experiments.training.tuning import Tuning
 from icl.models.saved import load
 from tests.experiments.committed import RESULTS, as_stored, committed

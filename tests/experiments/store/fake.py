@@ -15,7 +15,7 @@ from pathlib import Path
 
 from experiments.experiment.protocol import Profile
 from experiments.store.folders import RunFolder, Slot
-from experiments.store.threads import THREADS
+from experiments.store.processes import THREADS
 from experiments.store.work import results
 from icl.files import write_atomically
 

@@ -22,8 +22,8 @@ from experiments.store import backends, folders
 from experiments.store.backends import Processes, Serial
 from experiments.store.common import packed, unpacked
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
+from experiments.store.processes import THREADS, one_thread
 from experiments.store.steps import StepLog
-from experiments.store.threads import THREADS, one_thread
 from experiments.store.work import results
 from tests.experiments.store import fake
 from tests.experiments.store.fake import (

@@ -162,7 +162,7 @@ def test_expectations_without_meaning_are_refused(changed, says):
 def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monkeypatch, tmp_path, capsys):
     command = ["text-induction", "--out", str(tmp_path / "runs"), "--variant", mine]
     assert main(["run", *command, "--profile", "smoke", "--jobs", "1"]) == 0
-    assert "my.py:mine less vanilla" in capsys.readouterr().out
+    assert "my.py:mine minus vanilla" in capsys.readouterr().out
     (folder,) = (tmp_path / "runs" / "text-induction+my.py_mine").iterdir()
     assert main(["compare", *command]) == 0
     assert "\n  my.py:mine, 2.5 to 5 tokens per parameter (" in capsys.readouterr().out

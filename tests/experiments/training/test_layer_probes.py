@@ -10,7 +10,7 @@ import torch
 from experiments.store.folders import UserError
 from experiments.training.by_layer import Average, Sample
 from experiments.training.layer_probes import FAMILIES
-from experiments.training.layers_probe import asked
+from experiments.training.standard_probe import family_means
 from icl.probes.recording import observed
 from icl.prompts import RegressionTask
 from icl.training.objectives import Batch, PromptTask
@@ -109,7 +109,7 @@ def test_how_many_directions_values_fill():
 
 def test_a_training_is_asked_for_means_alone_and_goes_on_as_it_was():
     model, batches = model_of(config_of(layers=2)).train(), batches_of(2)
-    found = asked(model, NextToken(), batches, ("entropy", "similarity"))
+    found = family_means(model, NextToken(), batches, ("entropy", "similarity"))
     assert model.training
     model.eval()
     whole = measured("entropy", model, batches)

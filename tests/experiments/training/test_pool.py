@@ -8,8 +8,7 @@ import torch
 import icl
 from experiments.store.folders import RunFolder, Slot, UserError
 from experiments.training import memory, pool
-from experiments.training.kept import MODELS
-from experiments.training.pool import train_all
+from experiments.training.pool import MODELS, train_all
 from experiments.training.stacks import finished
 from experiments.training.trunks import Trunk, train_sharing, trunks
 from tests.experiments.training.small import HERE, PLAN, PROMPTS, timeless, with_rate

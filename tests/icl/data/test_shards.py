@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icl.data.preparing import prepare
-from icl.data.shards import Tokens, open_data
+from icl.data.shards import Tokens, Windows, open_data
 from icl.data.tokenizers import from_ranks
-from icl.data.windows import Windows
 from tests.crashes import flip
 from tests.icl.data.small import SMALL, open_data_of, split_texts, texts_of, write_ranks
 from theory.errors import BadInput
@@ -133,7 +132,7 @@ def test_an_unknown_split(prepared):
 
 def test_importing_loads_nothing_heavy():
     code = (
-        "import sys; from icl.data import shards, sources, tokenizers, windows;"
+        "import sys; from icl.data import shards, sources, tokenizers;"
         "print({'torch', 'tokenizers', 'tiktoken', 'zstandard', 'datasets'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -16,7 +16,7 @@ from icl.models.attention import Core, attend, has_kernel, weights
 from icl.models.decoder import Decoder
 from icl.models.few_queries import blockwise
 from icl.models.frame import Frame
-from icl.probes.kept import kept_bytes
+from icl.probes.costs import kept_bytes
 from icl.testing import check_identity
 from tests.icl.models.small import with_gradients
 from theory.plans.architecture import Architecture, Vectors

@@ -9,9 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from icl.models.attention import has_kernel
 from icl.models.decoder import Decoder
-from icl.probes.kept import kept_bytes
-from icl.probes.kernels import SOFTMAX, attention_kernels
-from icl.probes.peak import peak_bytes
+from icl.probes.costs import SOFTMAX, attention_kernels, kept_bytes, peak_bytes
 from theory.plans.architecture import Architecture, Latent, Tokens
 from theory.plans.memory import activations, training_bytes
 from theory.plans.names import resolve

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from icl.probes.lens import LinearProbe, lens
 from icl.probes.recording import observed
-from icl.probes.states import state_norms, token_similarity
+from icl.probes.states import LinearProbe, lens, state_norms, token_similarity
 from tests.icl.probes.models import config_of, latent_of, model_of, tokens
 from theory.errors import BadInput
 from theory.plans.architecture import Vectors

@@ -175,7 +175,11 @@ REFUSED = [
     ("skipv0", {}, "layer 2, head 3 is not built"),
     ("neutreno", {}, "layer 2, head 1 adds values beside its attention"),
     ("resformer-learned", {}, "layer 2, head 1 weighs values by a learned number"),
-    ("gated-value-embeddings", {}, r"layer 2, head 1 attends over e\(2, 1\), which is no projection of the token itself"),
+    (
+        "gated-value-embeddings",
+        {},
+        r"layer 2, head 1 attends over e\(2, 1\), which is no projection of the token itself",
+    ),
     ("resformer-sparse:last=1", {}, "layers after the first have different value maps"),
     ("value-embeddings", {}, "layer 1, head 1 attends over other values than its own"),
     ("attnres-input-query", {}, "the depth rule"),

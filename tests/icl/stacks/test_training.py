@@ -10,8 +10,7 @@ from icl.prompts import RegressionTask
 from icl.recipe import Recipe
 from icl.stacks import training
 from icl.stacks.decoder import StackedDecoder
-from icl.stacks.feed import Feed
-from icl.stacks.training import AdamW, stretches, train
+from icl.stacks.training import AdamW, Feed, stretches, train
 from icl.training import loop
 from icl.training.objectives import Batch, PromptTask, blind_loss
 from theory.errors import BadInput

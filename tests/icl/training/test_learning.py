@@ -14,8 +14,7 @@ from icl.checkpoint import TENSORS
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
-from icl.training.devices import peak_flops
-from icl.training.loop import ROUTINE, _dropout_stream, train
+from icl.training.loop import ROUTINE, _dropout_stream, peak_flops, train
 from icl.training.objectives import PromptTask, TextTask
 from tests.icl.training.small import COMPILED, READER, RECIPE, REGRESSOR, model_of, numbers, prompts, rain, reader, text
 from theory.plans.architecture import Architecture, Tokens, Vectors

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.theory.skipv1.w0_tools import check_random_weights
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Head
 from theory.prompts import preconditioned
@@ -24,7 +25,7 @@ from theory.skipv1.general import (
 from theory.skipv1.general_weights import general_mha_weights, general_skip_head_weights, general_skipv1_weights
 from theory.skipv1.transfer import best_division, explained_at_width, trained_columns
 from theory.toy.minimise import minimise
-from theory.toy.population import PopulationLoss, Weights
+from theory.toy.population import PopulationLoss
 
 NAMES = ("covariance", "prior_rows", "prior_columns")
 
@@ -98,21 +99,8 @@ def test_weights_approach_both_infima_as_one_over_beta_squared(case):
 
 @given(ranked(max_d=4, singular=True), st.integers(1, 4), st.integers(0, 999))
 def test_no_weights_pass_the_bounds(case, count, seed):
-    """Random A, B and K, any number of heads, and the best readouts for them.
-
-    These may be so large that the loss is what is left of terms as large as their squares times those of random ones.
-    """
     moments, rank = case
-    d = moments.d
-    gap = general_loss_gap(moments, rank)
-    rng = np.random.default_rng(seed)
-    for heads, least in (((ORDINARY,) * count, gap.mha), ((ORDINARY,) * count + (SKIP,) * count, gap.skipv1)):
-        loss = PopulationLoss(moments, heads)
-        shapes = ((rank, d), (d - rank, d), (len(heads), d, d), (len(heads), d, rank))
-        weights = Weights(*(rng.standard_normal(shape) for shape in shapes))
-        best = loss.best_readout(weights)
-        size = loss.zero_loss + loss.value(weights) * (best.w**2).max()
-        assert loss.value(best) >= least - 8 * len(heads) * d * np.finfo(float).eps * size
+    check_random_weights(general_loss_gap(moments, rank), moments, rank, count=count, seed=seed)
 
 
 @given(tasks(max_d=6))

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.theory.laws import LAWS, LIKE_NORMAL, SIGNS, SKEW, SPIKED, excess, grid
+from tests.theory.skipv1.w0_tools import check_random_weights
 from theory.errors import BadInput, InvalidSize
-from theory.plans.heads import ORDINARY, SKIP, SKIPV1
+from theory.plans.heads import ORDINARY, SKIPV1
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.gap_weights import unattained_witness
@@ -26,7 +27,7 @@ from theory.skipv1.non_gaussian import (
     signal_shares,
     signs_mha_weights,
 )
-from theory.toy.population import PopulationLoss, Weights
+from theory.toy.population import PopulationLoss
 
 SIGMA = Fraction(1, 2)
 
@@ -56,22 +57,11 @@ def test_normal_inputs_are_those_of_the_theorem(d, n, sigma, data):
 
 @given(st.integers(1, 4), st.lists(st.sampled_from([excess(law) for law in LAWS]), min_size=1, max_size=4), st.data())
 def test_no_weights_pass_the_bounds(count, kurtosis, data):
-    """Random A, B and K, any number of heads, and the best readouts for them.
-
-    These may be so large that the loss is what is left of terms as large as their squares times those of random ones.
-    """
     d, n, sigma = len(kurtosis), data.draw(st.integers(1, 9)), 0.5
     rank = data.draw(st.integers(0, d))
     gap = non_gaussian_loss_gap(fourth_moments(kurtosis), n, sigma, rank)
     moments = PromptMoments(d, n, sigma, kurtosis=np.array([float(k) for k in kurtosis]))
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    for heads, least in (((ORDINARY,) * count, gap.mha), ((ORDINARY,) * count + (SKIP,) * count, gap.skipv1)):
-        loss = PopulationLoss(moments, heads)
-        shapes = ((rank, d), (d - rank, d), (len(heads), d, d), (len(heads), d, rank))
-        weights = Weights(*(rng.standard_normal(shape) for shape in shapes))
-        best = loss.best_readout(weights)
-        size = loss.zero_loss + loss.value(weights) * (best.w**2).max()
-        assert loss.value(best) >= float(least) - 8 * len(heads) * d * np.finfo(float).eps * size
+    check_random_weights(gap, moments, rank, count=count, seed=data.draw(st.integers(0, 99)))
 
 
 def test_dependent_entries_on_a_sphere():

@@ -1,4 +1,4 @@
-"""Theorems 4, 5 and 7 to 9: few heads around W0 != 0, and how many, in fractions."""
+"""Theorems 4 to 9: few heads around W0 != 0, one of each kind at d = 2, and how many are needed, in fractions."""
 
 from fractions import Fraction
 
@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.theory.skipv1.w0_tools import exact, whole_numbers
-from theory.errors import InvalidSize
+from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import ORDINARY, SKIP, SKIPV1
 from theory.prompts import setting
+from theory.prompts.moments import PromptMoments
 from theory.skipv1.w0 import constant_share, mha_floor, skipv1_floor
 from theory.skipv1.w0_composition import (
     is_too_few,
@@ -22,6 +23,7 @@ from theory.skipv1.w0_composition import (
     three_heads_gain,
     three_heads_weights,
 )
+from theory.skipv1.w0_d2 import rank_one_loss, rank_one_weights
 from theory.skipv1.w0_heads import (
     d2_best_beta,
     d2_loss,
@@ -35,6 +37,7 @@ from theory.skipv1.w0_heads import (
 from theory.toy.composition import composition_excess
 from theory.toy.exact import exact_loss, prompt_map
 from theory.toy.few_terms import quaternions, spreads, terms_loss
+from theory.toy.population import PopulationLoss, Weights
 
 SIGMAS = [Fraction(0), Fraction(1, 3), Fraction(5)]
 
@@ -214,3 +217,70 @@ def test_random_w0_in_whole_numbers_needs_no_invertible_one():
     n, sigma = 3, Fraction(0)
     loss = exact_loss(sufficient_heads(2), 2, n, sigma, w0).value(skipv1_weights(n, sigma, w0))
     assert loss == skipv1_floor(2, n, sigma, [Fraction(25), Fraction(0)], 2)
+
+
+SOME_NOISE = st.sampled_from([0.3, 1.0, 2.0, 5.0])
+ANGLES = st.sampled_from([0.0, 0.1, 0.8, np.pi / 2, 2.0])
+
+
+def turned(s_1, s_2, left, right):
+    one, two = (np.array([[np.cos(x), -np.sin(x)], [np.sin(x), np.cos(x)]]) for x in (left, right))
+    return one @ np.diag([s_1, s_2]) @ two.T
+
+
+def first_weights(n, sigma, w0):
+    """The weights at the largest alpha, of one sign or the other, from 1 down."""
+    for size in 0.5 ** np.arange(40):
+        for alpha in (size, -size):
+            try:
+                return alpha, rank_one_weights(n, sigma, w0, alpha)
+            except BadInput:
+                continue
+    raise AssertionError("Theorem 6 promises weights")
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 6), SOME_NOISE, st.floats(0, 3), st.floats(1.01, 50), ANGLES, ANGLES)
+def test_weights_pass_below_mha_s_floor(n, sigma, s_2, ratio, left, right):
+    """Evaluated in fractions, as the readouts cancel large numbers; wherever Theorem 5 leaves MHA ahead at a = 1."""
+    least = setting.signal_share(2, n, sigma) + (1 - constant_share(2, n, sigma, 0)) * s_2**2
+    s_1 = ratio * (least / (constant_share(2, n, sigma, 0) - constant_share(2, n, sigma, 1))) ** 0.5
+    w0 = turned(s_1, s_2, left, right)
+    alpha, weights = first_weights(n, sigma, w0)
+    moments = PromptMoments(2, n, Fraction(sigma), exact_floats(w0))
+    loss = PopulationLoss(moments, SKIPV1).value(Weights(*(exact_floats(x) for x in weights.arrays())))
+    expected = rank_one_loss(n, sigma, w0, alpha)
+    floor = mha_floor(2, n, sigma, [s_1**2, s_2**2], 1)
+    rounding = 1e3 * np.finfo(float).eps * float(moments.prior_power)
+    assert abs(float(loss) - expected) <= rounding
+    assert expected < floor + rounding
+    assert floor <= min(mha_floor(2, n, sigma, [s_1**2, s_2**2], a) for a in (0, 2)) + rounding
+
+
+def exact_floats(array):
+    return np.array([Fraction(float(x)) for x in np.ravel(array)], dtype=object).reshape(np.shape(array))
+
+
+@given(st.integers(1, 400), st.floats(0.01, 60), st.floats(0, 5))
+def test_the_theorem_s_conditions_hold_where_it_is_needed(n, sigma, s_2):
+    """Step (4) at the least s_1 it speaks of: lambda / kappa < 1 + r s_1^2, and 2 r s_1^2 is more if s_2 is large."""
+    spread = 2 * n + 6 + 4 * sigma**2 + sigma**4
+    r, tau = sigma**2 / (spread - sigma**2), [constant_share(2, n, sigma, k) for k in (0, 1)]
+    kappa = tau[1] * (1 - sigma**2 / spread) / 2
+    ratio = setting.signal_share(2, n, sigma) / n / kappa
+    for small in (s_2, (8**0.5 + s_2) * sigma):
+        least = (setting.signal_share(2, n, sigma) + (1 - tau[0]) * small**2) / (tau[0] - tau[1])
+        assert ratio < 1 + r * least
+        if small > 8**0.5 * sigma:
+            assert 2 * r * least > ratio
+
+
+def test_two_dimensions_bad_input():
+    w0 = turned(30.0, 1.0, 0.3, 0.4)
+    for n, sigma, matrix, alpha in ((2, 0.0, w0, 0.1), (2, 1.0, 0 * w0, 0.1), (2, 1.0, w0, 0.0)):
+        with pytest.raises(InvalidSize, match="must not be zero"):
+            rank_one_weights(n, sigma, matrix, alpha)
+    with pytest.raises(BadInput, match="try the other sign, or a smaller one"):
+        rank_one_weights(2, 1.0, w0, 1e6)
+    with pytest.raises(InvalidSize, match="n must be"):
+        rank_one_loss(0, 1.0, w0, 0.1)

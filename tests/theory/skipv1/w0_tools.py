@@ -1,6 +1,6 @@
 """Exact tools for the tests around W0 != 0: rational orthogonal matrices, and the best linear use of what is seen.
 
-Nothing here knows a closed form: only that P is linear in the entries of the second-moment matrix M of (x ; y), and
+Nothing of these knows a closed form: only that P is linear in the entries of the second-moment matrix M of (x ; y), and
 `PromptMoments.sandwich`, which the tests hold against the pairing engine.
 """
 
@@ -8,6 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 from hypothesis import strategies as st
+
+from theory.plans.heads import ORDINARY, SKIP
+from theory.toy.population import PopulationLoss, Weights
 
 
 def exact(array):
@@ -133,6 +136,21 @@ def symmetrised(rows):
     both = round(rows.shape[-1] ** 0.5)
     square = rows.reshape(-1, both, both)
     return (square + square.swapaxes(1, 2)).reshape(len(square), -1)
+
+
+def check_random_weights(gap, moments, rank, *, count, seed):
+    """Check that random A, B and K of `count` heads of a kind, with the best readouts for them, pass no bound of a gap.
+
+    These may be so large that the loss is what is left of terms as large as their squares times those of random ones.
+    """
+    d, rng = moments.d, np.random.default_rng(seed)
+    for heads, least in (((ORDINARY,) * count, gap.mha), ((ORDINARY,) * count + (SKIP,) * count, gap.skipv1)):
+        loss = PopulationLoss(moments, heads)
+        shapes = ((rank, d), (d - rank, d), (len(heads), d, d), (len(heads), d, rank))
+        weights = Weights(*(rng.standard_normal(shape) for shape in shapes))
+        best = loss.best_readout(weights)
+        size = loss.zero_loss + loss.value(weights) * (best.w**2).max()
+        assert loss.value(best) >= float(least) - 8 * len(heads) * d * np.finfo(float).eps * size
 
 
 def _reduced(row, pivots):

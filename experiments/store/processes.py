@@ -1,7 +1,8 @@
-"""The thread guard.
+"""Processes that share work: how many threads each uses, and the guard of the script that starts them.
 
 Products here are small, gain little from more threads than one and lose much on a busy machine; and with one thread
-bits stay the same whatever the number of cores.
+bits stay the same whatever the number of cores.  Processes that start others import the script that started them; one
+without a guard would start more, and so on.
 """
 
 from __future__ import annotations
@@ -61,3 +62,26 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+UNGUARDED = 77  # status of a process that ends as it would start processes while it starts itself
+ADVICE = (
+    'the script must start its work below `if __name__ == "__main__":`, '
+    "as the processes that share the work import it again"
+)
+
+
+def unreadable_script() -> str | None:
+    """Return one line if processes cannot import the script that starts them, as one from standard input; else None."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file is None or getattr(main, "__spec__", None) is not None or os.path.exists(file):
+        return None
+    return f"the script {file} is no file: save it as one, as the processes that share the work import it again"
+
+
+def leave_if_starting() -> None:
+    """End this process, silently, if it runs a script's work while it only imports the script to start."""
+    library = sys.modules.get("multiprocessing.process")  # not imported for this: it takes time, and a child has it
+    if library and getattr(library.current_process(), "_inheriting", False):
+        os._exit(UNGUARDED)

@@ -1,4 +1,4 @@
-"""An index: a part of a paper gone through line by line, with the ledger entries that judge each line."""
+"""Exports of a paper's room on the whole paper: ANSWER, it in a few lines, and INDEX, its parts line by line."""
 
 from __future__ import annotations
 
@@ -36,3 +36,36 @@ class Index:
         bare = sum(not item.entries for item in self.items)
         left = f"{bare} of them not judged, the others by" if bare else "judged by"
         return f"{self.title}: {len(self.items)} items, {left} {len(entries)} entries: {counts}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence of the answer.  entries: ids of the ledger entries that judge what it says."""
+
+    says: str
+    entries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol of a paper, with the symbol that stands for it here, and its meaning."""
+
+    theirs: str
+    ours: str
+    means: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A paper's short answer, which its room exports as ANSWER of a module `answer`.
+
+    asks      the paper's claim in a few words, as a question
+    lines     what holds of it
+    figure    the experiment whose figure shows most of that
+    notation  its symbols beside ours
+    """
+
+    asks: str
+    lines: tuple[Line, ...]
+    figure: str
+    notation: tuple[Symbol, ...]
