@@ -109,10 +109,8 @@ def _of_prompts(run: Json) -> list[str]:
 def _of_last(run: Json, first: Json) -> str:
     """Return the paired difference of the last answers, beside that of the toys."""
     line = f"minus {first['name']}'s, after all pairs, sequence by sequence: {_with_error(run['last_less_first'])}"
-    toys = [(one.get("others") or {}).get("toy") for one in (run, first)]
-    if None in toys:
-        return line
-    return f"{line}; of their toys: {toys[0]['loss'] - toys[1]['loss']:+.4f}"
+    toys = [toy["loss"] for one in (run, first) if (toy := (one.get("others") or {}).get("toy"))]
+    return f"{line}; of their toys: {toys[0] - toys[1]:+.4f}" if len(toys) > 1 else line
 
 
 def _with_error(number: dict[str, float]) -> str:
