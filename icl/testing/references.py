@@ -330,32 +330,30 @@ class Attentions:
         return [u * g.unflatten(-1, (u.shape[1], -1)).transpose(1, 2) for u, g in zip(heads, parts, strict=True)]
 
     def differences(self, n: int) -> list[Tensor]:
-        """Return (1 - l) RMSNorm((softmax(Q1 K1) - lambda softmax(Q2 K2)) V), l by the layer.
+        """Return (1 - l) RMSNorm((softmax(Q1 K1) - lambda softmax(Q2 K2)) V): Differential Transformer, section 2.1.
 
-        Differential Transformer, 2.1.  A variant's formula is asked once for a head's matrix and once for its values,
-        which it multiplies.
+        A variant's formula is asked once for a head's matrix and once for its values, which it multiplies.
         """
-        w, config, pairs = self.w, self.config, []
-        name = f"layers.{n - 1}.attention.difference"
-        for h in range(1, config.kv_heads + 1):
+        w, name, pairs = self.w, f"layers.{n - 1}.attention.difference", []
+        for h in range(1, self.config.kv_heads + 1):
             matrices: list[Tensor] = []
 
             def kept(queries: Tensor, keys: Tensor, matrices: list[Tensor] = matrices) -> Tensor:
-                matrices.append(score(config, n, queries, keys))
+                matrices.append(score(self.config, n, queries, keys))
                 return torch.eye(keys.shape[-2], dtype=keys.dtype)
 
             values = self.reference.head(replace(self.layer(n), score=kept), h)
-            assert values is not None
+            if values is None:
+                raise BadInput("pairs of heads need every head")
             pairs.append((matrices[0], values[:, :1]))
         begin = 0.8 - 0.6 * math.exp(-0.3 * (n - 1))
-        products = [w[f"{name}.{a}_query"] @ w[f"{name}.{a}_key"] for a in ("first", "second")]
-        weight = math.e ** products[0] - math.e ** products[1] + begin
-        heads: list[list[Tensor]] = []
+        first, second = ((w[f"{name}.{a}_query"] @ w[f"{name}.{a}_key"]).exp() for a in ("first", "second"))
+        heads: list[Tensor] = []
         for (one, left), (two, right) in zip(pairs[::2], pairs[1::2], strict=True):
-            u = (one - weight * two) @ torch.cat([left, right], -1)
-            u = (1 - begin) * rms(u, config.norm_eps) * w[f"{name}.norm.weight"]
-            heads.append([*u.split(config.width, -1)])
-        return [half for halves in heads for half in halves]
+            u = (one - (first - second + begin) * two) @ torch.cat([left, right], -1)
+            u = (1 - begin) * rms(u, self.config.norm_eps) * w[f"{name}.norm.weight"]
+            heads += u.split(self.config.width, -1)
+        return heads
 
     def layer(self, n: int) -> Layer:
         def project(kind: str, m: int, h: int) -> Tensor:
