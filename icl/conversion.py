@@ -6,7 +6,8 @@ output: so `resformer-learned`, `denseformer` and, where norms have no eps, `att
 was trained (`theory.attnres.zero_query`).  What an eps costs there is proportional to it while it is small beside a
 token's mean square over (2 L + 1)^2: a decoder of 8 layers and width 64, trained for 600 steps with an eps of 1e-5,
 changed its held-out loss of 5.03 by 3e-4 nats as `attnres`, by 4e-5 with an eps of 1e-6, and as `attnres-block:size=4`
-by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any weights.
+by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any weights.  Rules made of streams begin as they do in any
+model: `unet-skips` and `residual-lambdas` add to what was trained, unless with start=0 and embedding=0.
 
 Where a plan has fewer values of a layer's own than there were, H' of H, they are made of those that were:
 
@@ -60,7 +61,7 @@ from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, MergeLinear, learned_name
 from theory.errors import BadInput
 from theory.plans.architecture import misfits
-from theory.plans.mix import Kind, Learned, Mix, Source
+from theory.plans.mix import Kind, Learned, Mix, Source, Weight
 from theory.plans.names import fitting, resolve
 from theory.plans.plan import Plan, learned_parameters
 from theory.plans.suggestions import unknown
@@ -117,7 +118,7 @@ def _empty_tables(model: Decoder, numbers: Mapping[str, float]) -> None:
     heads = [model.plan.head(*cell) for cell in model.plan.shape.cells()]
     terms = [term for head in heads for mix in (*head.values, head.beside) for term in mix.terms]
 
-    def counts(weight: float | Learned) -> bool:
+    def counts(weight: Weight) -> bool:
         return not isinstance(weight, Learned) or weight.value(numbers[weight.number]) != 0
 
     counted = {term.source.layer for term in terms if term.source.kind == "e" and counts(term.weight)}

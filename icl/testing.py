@@ -26,7 +26,8 @@ from icl.brief import shapes
 from icl.prompts import Generator, Prompts, RegressionTask
 from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual
 from theory.plans.heads import Head, Heads
-from theory.plans.mix import KINDS, Kind, Learned, Mix, Source, Term, total
+from theory.plans.mix import KINDS, Gated, Kind, Learned, Mix, Source, Term, gate, total
+from theory.plans.mix import Weight as WeightOfSource
 from theory.plans.plan import NOTHING, Plan, Shape, plan
 from theory.plans.streams import INPUT, OUTPUT, Form, Gate, Gates, Group, Step, Streams, Sum, Weight, Wide
 
@@ -146,7 +147,8 @@ def _streams(draw: st.DrawFn, layers: int, per_layer: int) -> Streams:
 def _gates(draw: st.DrawFn, there: tuple[int, ...], name: str) -> Gates:
     taken = tuple(draw(st.lists(st.sampled_from(there), min_size=1, max_size=2, unique=True)))
     one_by_one, groups = draw(st.booleans()), []
-    for form in draw(st.lists(st.sampled_from(get_args(Form)), min_size=1, max_size=2)):
+    forms = [form for form in get_args(Form) if one_by_one or form != "softmax"]
+    for form in draw(st.lists(st.sampled_from(forms), min_size=1, max_size=2)):
         count = draw(st.sampled_from([1, 4] if form == "sinkhorn" else [1, 2]))
         offsets = (0.5,) * (count * (len(taken) if one_by_one else 1))
         bias, base = (draw(st.sampled_from([(), offsets])) for _ in range(2))
@@ -166,14 +168,18 @@ def _sums(draw: st.DrawFn, there: set[int], name: str, gates: Gates | None) -> S
 
 @st.composite
 def _mixes_of_tokens(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str, *, shifts: bool) -> Mix:
-    """Draw a sum as `mixes` does, of tables' rows and shifted values too, with weights of every kind."""
+    """Draw a sum as `mixes` does, of tables' rows and shifted values too, with weights of every kind, gates too."""
     kinds: list[Kind] = ["v", "e"] if kind == "v" else [kind]
     shift = st.sampled_from([0, 0, 1, 2] if shifts else [0])
     source = st.builds(Source, st.sampled_from(kinds), st.integers(1, layer), st.integers(1, shape.heads), shift)
     x = Learned(f"{name}_tied", 0.3)
-    own: list[float | Learned] = [1.0, -2.0, x, 1 - x, Learned(f"{name}_wide", 0.5, wide=True)]
+    own: list[WeightOfSource] = [1.0, -2.0, x, 1 - x, Learned(f"{name}_wide", 0.5, wide=True)]
     own += [Learned(f"{name}_placed", 0.2, place=place) for place in (0, 3)]
-    drawn = draw(st.lists(st.tuples(st.sampled_from(own), source), min_size=1, max_size=3, unique_by=lambda t: t[1]))
+    if kind != "q":
+        of = gate(draw(st.integers(1, layer)), draw(st.integers(1, shape.heads)), channels=3)
+        own += [of, 1 - 2 * of]
+    term = st.tuples(st.sampled_from(own), source).filter(lambda t: not (isinstance(t[0], Gated) and t[1].shift))
+    drawn = draw(st.lists(term, min_size=1, max_size=3, unique_by=lambda t: t[1]))
     return Mix(tuple(Term(weight, source) for weight, source in drawn))
 
 
@@ -192,7 +198,7 @@ def plans(
         max_heads: The largest number of heads per layer.
         depths: The depth rules that are drawn from; none: `DEPTHS`, which are for widths that 2 and 5 divide.
         streams: Draw streams for the depth rule.
-        tables: Draw tables and shifted values too, and every kind of learned weight.
+        tables: Draw tables and shifted values too, every kind of learned weight, and gates.
     """
     return _plans(max_layers, max_heads, depths or DEPTHS, streams, of_tokens=tables)
 

@@ -13,6 +13,8 @@ from experiments.cli.commands import Commands
 if TYPE_CHECKING:
     from experiments.commands.importing import SavedModel
 
+UNCHANGED = 1e-3  # of the scores: what rounding, and an eps of norms, leave
+
 
 def add_to(commands: Commands) -> None:
     """Add the commands `import`, `export` and `convert`."""
@@ -96,12 +98,17 @@ def _report(saved: SavedModel, as_json: bool, done: str) -> int:
     count = total_parameters(config, saved.model_folder.plan)
     if as_json:
         about = {"folder": str(saved.folder), "name": name, "parameters": count, "plain": saved.plain}
+        about |= {} if saved.change is None else {"change": saved.change}
         print(json.dumps({**about, "architecture": asdict(config)}, indent=1))
         return 0
     print(
         f"{done} {name}: width {config.d_model:,}, {config.n_layers:,} layers, {config.n_heads:,} heads, "
         f"context {config.context:,}, {count:,} parameters"
     )
+    if saved.change is not None and saved.change > UNCHANGED:
+        print(f"  before any training its scores differ from the other model's by {saved.change:.2g} of their size")
+    elif saved.change is not None:
+        print("  before any training it gives the other model's scores")
     if saved.layout:
         print(f"  in the layout {saved.layout} of its paper's code, which `crosslayer import` reads too")
     elif saved.module:

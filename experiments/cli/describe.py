@@ -11,6 +11,7 @@ from theory.plans.architecture import Architecture
 from theory.plans.names import BadName, model
 from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS
+from theory.plans.rooms import cache_bytes
 from theory.plans.words import SKETCH_KEY, TITLES, depth_words, layer_words, rules, shown_maps, sketch
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
@@ -38,6 +39,7 @@ def description(
         "dtype": dtype,
         "cache_bytes_per_token": cached.bytes(size),
         "cache_bytes_by_layer": {"keys": [n * size for n in cached.keys], "values": [n * size for n in cached.values]},
+        "cache_bytes_per_sequence": cache_bytes(config, plan, over, number=size),
         "context": over,
         "flops_per_token": flops(config, plan, over),
         "depth_vectors": depth_memory(config, plan) // config.d_model,
@@ -86,6 +88,9 @@ def print_description(about: dict[str, Any], plan: Plan) -> None:
     for kind, numbers in about["cache_bytes_by_layer"].items():
         same = ((number, len(list(group))) for number, group in groupby(numbers))
         print(f"  {kind:7}" + ", ".join(f"{number:,}" if n == 1 else f"{n} x {number:,}" for number, n in same))
+    whole = about["cache_bytes_per_sequence"]
+    if whole < about["context"] * about["cache_bytes_per_token"]:
+        print(f"  under their windows, {whole:,} bytes for {about['context']:,} tokens")
     vectors = "1 vector" if about["depth_vectors"] == 1 else f"{about['depth_vectors']} vectors"
     print(f"depth memory, bytes per token: {about['depth_bytes_per_token']:,} ({vectors} of the model's width)")
     print(f"FLOPs of a token that attends over {about['context']:,}: {about['flops_per_token']:.4g} forward")

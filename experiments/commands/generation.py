@@ -13,8 +13,8 @@ from experiments.training import memory
 from experiments.training.arms import TextSource
 from experiments.training.device import chosen_device
 from experiments.training.model_folders import ModelFolder, check_reads_text, one_model
-from theory.plans.accounting import cache
 from theory.plans.architecture import Tokens
+from theory.plans.rooms import cache_bytes
 
 if TYPE_CHECKING:
     from icl.models.sampling import Sampling
@@ -120,7 +120,6 @@ def write(
 
     Raises UserError or BadInput for what makes no sense.
     """
-    from icl.models.cache import columns
     from icl.models.sampling import generate
 
     model_folder = one_model(Path(folder), variant)
@@ -133,10 +132,10 @@ def write(
     ids = [spoken.encode(prompt, special_tokens=special_tokens) for prompt in prompts]
     config = model_folder.architecture
     room = min(config.context, max(map(len, ids)) + tokens)
-    cache_bytes = len(ids) * columns(config, room) * cache(config, model_folder.plan).bytes(4)
-    if cache_bytes > (there := memory.available(device)):
+    needed = len(ids) * cache_bytes(config, model_folder.plan, room, number=4)
+    if needed > (there := memory.available(device)):
         raise UserError(
-            f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(cache_bytes)} of memory, "
+            f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(needed)} of memory, "
             f"and there are {memory.in_words(there)}"
         )
     model = model_folder.model(device)

@@ -15,6 +15,7 @@ from experiments.store.provenance import commit, versions
 from experiments.training import extension, user_files
 from experiments.training.model_folders import BESIDE, IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
 from icl.files import new_folder
+from theory.plans.architecture import Tokens
 from theory.plans.suggestions import unknown
 from theory.plans.written import to_json
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
 HUB, HF = "hf:", "hf"
+SHORT = 32  # tokens by which two models are compared
 BEFORE = "before"  # in config.json: what is known of a converted model's source
 OF_TRAININGS = ("key", "arm", "parameters", "tokens", "data", "loss", "device", "versions", "commit", "source")
 OF_OTHERS = ("name", "variant", "model_type", IMPORTED, "sha256_of_files", BEFORE, "versions", "commit")
@@ -34,6 +36,8 @@ class SavedModel:
 
     plain   transformers reads it without this package
     layout  of a paper's own code, where that was asked for
+    change  of a converted model: how far its scores are from those of the model that it was made from, relatively;
+            None where this was not looked at
     module  the model file that stands alone, where that was asked for
     """
 
@@ -41,6 +45,7 @@ class SavedModel:
     model_folder: ModelFolder
     plain: bool
     layout: str | None = None
+    change: float | None = None
     module: str | None = None
 
 
@@ -84,9 +89,9 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
     plan = user_files.fitting(variant, original.architecture)
     with progress(f"converting {run}", 3) as at:
         at(0, "reading")
-        model = original.model("cpu")
+        trained = original.model("cpu")
         at(1, how)
-        model = converted(model, plan, how)
+        model = converted(trained, plan, how)
         about = {
             "name": f"{original.name} as {variant}",
             "variant": variant,
@@ -97,7 +102,21 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
         at(2, "writing")
         _write(place, model, about, before=original.folder, texts={} if original.published else _texts(original))
         at(3)
-    return SavedModel(place, model_folder(place), _plain(model))
+    return SavedModel(place, model_folder(place), _plain(model), change=_change(trained, model))
+
+
+def _change(before: Decoder, after: Decoder) -> float | None:
+    """Return |after - before| / |before| of two models' scores for some tokens; None if they do not read tokens."""
+    import torch
+
+    stem = before.config.stem
+    if not isinstance(stem, Tokens):
+        return None
+    length = min(SHORT, before.config.context)
+    tokens = torch.randint(stem.vocab, (1, length), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        old, new = (model.eval()(tokens).float() for model in (before, after))
+    return float((new - old).norm() / old.norm())
 
 
 def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from theory.plans.accounting import depth_reads
 from theory.plans.architecture import Architecture
-from theory.plans.mix import Learned, Mix, Term
+from theory.plans.mix import Gated, Learned, Mix, Term, is_number
 from theory.plans.plan import DepthAttention, DepthAverage, Plan
 from theory.plans.streams import Streams
 from theory.plans.words import MAPS, TITLES, depth_words, layer_words, shown_maps
@@ -23,6 +23,7 @@ FIRST = "#1f5f93"  # layer 1's; later layers' are paler
 LATER = "#c9dcea"
 EDGE = "#555555"
 INSET = 0.06
+HATCHES = {"learned": "////", "gate": "....."}
 
 
 def draw(config: Architecture, plan: Plan, title: str) -> Figure:
@@ -70,9 +71,9 @@ def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
 def _shares(mix: Mix) -> Iterator[tuple[float, float, Term]]:
     """Yield each term of a sum with the place in its cell where it begins, and its width: its weight's share.
 
-    A learned weight counts as 1.
+    A weight that is learned, or every token's own, counts as 1.
     """
-    sizes = [1.0 if isinstance(t.weight, Learned) else abs(t.weight) for t in mix.terms]
+    sizes = [abs(t.weight) if is_number(t.weight) else 1.0 for t in mix.terms]
     begin = 0.0
     for size, term in zip(sizes, mix.terms, strict=True):
         yield begin, size / sum(sizes), term
@@ -90,11 +91,14 @@ def _cell(
 ) -> None:
     source, (layer, head) = term.source, cell
     color = OWN if source.layer == layer else _shade(source.layer, plan.shape.layers)
-    hatch = "////" if isinstance(term.weight, Learned) else None
+    weight = term.weight
+    hatch = (
+        HATCHES["learned"] if isinstance(weight, Learned) else HATCHES["gate"] if isinstance(weight, Gated) else None
+    )
     # Edges of cells that are hardly wider than a line would hide them.
     line = 0.4 if min(size) * 240 / plan.shape.layers > 1.5 else 0.0
     axis.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=EDGE, linewidth=line, hatch=hatch))
-    words = "-" if not isinstance(term.weight, Learned) and term.weight < 0 else ""
+    words = "-" if is_number(weight) and weight < 0 else ""
     words += "e" if source.kind == "e" else ""
     if source.layer != layer:
         words += str(source.layer)
@@ -128,8 +132,8 @@ def _depth(axis: Axes, config: Architecture, plan: Plan) -> None:
 
 
 SUMMED: dict[str, Any] = {"facecolor": "#b8b8b8"}
-LEARNED: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": "////"}
-BY_CONTENT: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": "....."}
+LEARNED: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": HATCHES["learned"]}
+BY_CONTENT: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": HATCHES["gate"]}
 
 
 def _sources(config: Architecture, plan: Plan) -> Iterator[tuple[int, range, dict[str, Any]]]:
@@ -184,7 +188,7 @@ def _legend(plan: Plan) -> list[Patch]:
         (any(not read(head) for *_, head in heads for read in reads), "no head, or nothing", dotted),
         (_learns(plan, terms) or "learned" in kinds, "a learned weight", LEARNED),
         (several, content, _look(plan, 2)),
-        ("gate" in kinds, "a weight of every token's own", BY_CONTENT),
+        ("gate" in kinds or _gates(terms), "a weight of every token's own", BY_CONTENT),
         (not several if not kinds else "fixed" in kinds, "outputs, summed", SUMMED),
     ]
     return [Patch(**{"edgecolor": EDGE, **look}, label=label) for present, label, look in entries if present]
@@ -192,6 +196,10 @@ def _legend(plan: Plan) -> list[Patch]:
 
 def _learns(plan: Plan, terms: list[tuple[int, int, Term]]) -> bool:
     return isinstance(plan.depth, DepthAverage) or any(isinstance(t.weight, Learned) for *_, t in terms)
+
+
+def _gates(terms: list[tuple[int, int, Term]]) -> bool:
+    return any(isinstance(t.weight, Gated) for *_, t in terms)
 
 
 def _whole_ticks(axis: Axes) -> None:

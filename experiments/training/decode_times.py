@@ -21,11 +21,11 @@ from experiments.experiment import turns as taking_turns
 from experiments.experiment.turns import in_turns
 from experiments.store.folders import Json
 from experiments.store.progress import progress
-from icl.models.cache import Cache, columns, read, step
+from icl.models.cache import Cache, read, step
 from icl.models.decoder import Decoder
-from theory.plans.accounting import cache as cached_numbers
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve, sized
+from theory.plans.rooms import cache_bytes
 
 BASELINE, THEIRS = "vanilla", "transformers"
 STEPS = 8  # a turn
@@ -137,7 +137,7 @@ def _reading(model: Decoder, batch: int, tokens: int) -> float:
 
 def _bytes(model: Decoder, batch: int, tokens: int) -> int:
     size = next(model.parameters()).element_size()
-    return batch * columns(model.config, tokens) * cached_numbers(model.config, model.plan).bytes(size)
+    return batch * cache_bytes(model.config, model.plan, tokens, number=size)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Attention over whatever a plan gives the heads: softmax or linear, grouped queries, dynamic values."""
+"""Attention over whatever a plan gives the heads: softmax or linear, grouped queries, dynamic values, pairs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from icl.models.branch import Branch
+from icl.models.differential import PairDifference
 from icl.models.dynamic_values import initial, revised
 from icl.models.few_queries import blockwise
 from icl.models.frame import Bank, Frame, for_queries, norm
@@ -46,7 +47,7 @@ class Attention(Branch):
             d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias, norm=of_heads, stem=stem
         )
         gated = config.output_gate != "no"
-        reads = self.projections.kinds or plan.dynamic != "no" or gated or config.parallel
+        reads = self.projections.reads_input or plan.dynamic != "no" or gated or config.parallel
         self.norm = norm(config, d, config.sublayer_norm) if reads else nn.Identity()
         self.learned = learned_parameters(plan)
         self.queries = Reader(live, tuple(h.query for h in heads), exist, group, self.learned)
@@ -65,6 +66,7 @@ class Attention(Branch):
         self.gates_per_head = 1 if config.output_gate == "head" else width
         if gated:
             self.output_gate = HeadLinear(d, config.n_heads, spread(live, group), self.gates_per_head, False)
+        self.difference = PairDifference(config, layer) if config.differential else None
         has_bias = config.positions == "bias"
         self.position_bias = PositionBias(config.context, config.n_heads, spread(live, group)) if has_bias else None
         self.output = None
@@ -102,10 +104,14 @@ class Attention(Branch):
         query = self.queries(bank, frame.learned)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
         gates, bias = self._gates(x, frame), self._bias(x, frame)
-        views = None if frame.past is None or frame.see is not None else frame.past.views(self.layer)
+        whole = frame.see is not None or self.difference is not None
+        views = None if frame.past is None or whole else frame.past.views(self.layer)
         if views is None:
             keys, values = zip(*((k(seen, frame.learned), v(seen, frame.learned)) for k, v in segments), strict=True)
+            if self.difference is not None:
+                values = tuple(map(self.difference.values, values))
             out = self.core(query, keys, values, frame, gates, bias)
+            out = out if self.difference is None else self.difference(out)
         else:
             out = torch.cat([self._piece(query, *view, frame, gates, bias) for view in views], dim=1)
         if self.output_gate is not None:
@@ -142,7 +148,9 @@ class Attention(Branch):
         if self.key_gate is None:
             return gates
         of_keys = by_head(self.key_gate(x), self.width)
-        return (*gates, of_keys if frame.past is None else frame.past.extended(gate_entry(self.layer), of_keys))
+        if frame.past is not None:
+            of_keys = frame.past.extended(self.layer, gate_entry(self.layer), of_keys)
+        return (*gates, of_keys)
 
     def _bias(self, x: Tensor, frame: Frame) -> Tensor | None:
         if self.position_bias is None:
@@ -150,7 +158,7 @@ class Attention(Branch):
         if frame.past is None:
             return self.position_bias(x.shape[1], frame.places)
         assert frame.places is not None
-        return self.position_bias.towards(frame.places, frame.past.held)
+        return self.position_bias.towards(frame.places, frame.past.held(self.layer))
 
 
 class Core(nn.Module):
@@ -201,7 +209,8 @@ def attend(
     """Return each query's values, weighted by one softmax (or none) over the keys of all segments.
 
     query (batch, H, T, width); keys and values, one per segment: (batch, H / group, T, width) -> (batch, H, T, value
-    width).  bias: (H, T, T) or (batch, H, T, T), added to the scores of every segment.
+    width).  There may be fewer values than keys, of which several then share one.  bias: (H, T, T) or (batch, H, T, T),
+    added to the scores of every segment.
     """
     lists = len(keys)
     key, value = (x[0] if lists == 1 else torch.cat(x, dim=2) for x in (keys, values))
@@ -212,6 +221,7 @@ def attend(
     if linear or bias is not None or frame.explicit:  # fused kernels have a softmax, and not all a gradient of a bias
         some = partial(_explicit, linear=linear, dropout=dropout)
         return blockwise(some, (query,), (key, value), (visible, every), causal=causal)
+    value = for_queries(value, key.shape[1])
     some = partial(_fused, dropout=dropout)
     mask = None if causal else visible
     if query.shape[2] <= QUERIES_AT_A_TIME or has_kernel(query, key, value, mask, dropout, causal=causal):

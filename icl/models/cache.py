@@ -2,9 +2,11 @@
 
 What is kept of a token is what somebody attends over (`theory.plans.plan.lifetimes`, `cached`): projections as they
 are, before a plan's sums, each once, whichever layers read it; of dynamic values the keys' gates too; of a latent its
-slices and the rotary keys.  So its bytes are those of `theory.plans.accounting.cache`.  Of tables the token's index is
-kept, and rows are looked up again.  Depth rules keep nothing: what they weigh is of one token.  What no layer's window
-shows any more, nor a shift reaches, is not read again, and makes room for what follows.
+slices and the rotary keys; of gates of sources a number per head.  So its bytes per token are those of
+`theory.plans.accounting.cache`.  Of tables the token's index is kept, and rows are looked up again.  Depth rules keep
+nothing: what they weigh is of one token.  What no layer's window shows any more, nor a shift reaches, is not read
+again, and makes room for what follows: so what is kept of each layer has the room that the windows of the layers that
+attend over it need (`theory.plans.rooms`).
 
 Sums of kept projections (ResFormer's half and half) are worked out again at every step, and so is what is made from a
 latent where that is cheaper than to let queries meet the latents themselves (`icl.models.latent`), as they lie here.
@@ -13,7 +15,7 @@ latent where that is cheaper than to let queries meet the latents themselves (`i
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -21,38 +23,25 @@ from torch import Tensor, nn
 
 from icl.models.copying import AssumedCopy
 from icl.models.decoder import Decoder
-from icl.models.frame import Frame, windowed
+from icl.models.frame import Frame
 from icl.models.projections import HeadTable, entry, gate_entry
 from icl.models.reading import Reader, Segments
 from icl.models.rotary import rotation
 from theory.errors import BadInput
-from theory.plans.architecture import Architecture, Patches
+from theory.plans.architecture import Patches
 from theory.plans.mix import Kind
-from theory.plans.plan import built, lifetimes, longest_shift, shifts
+from theory.plans.plan import built, lifetimes, shifts
+from theory.plans.rooms import AT_ONCE, at_once, gate_span, room, spans
 
-AT_ONCE = 512  # tokens that are read together
 TOKENS = "tokens"  # the entry of the tokens' indices
-
-
-def columns(config: Architecture, tokens: int) -> int:
-    """Return how many tokens of a sequence a cache has room for.
-
-    Those are all, or what the longest window shows and what is read at once.
-    """
-    window = config.longest_window
-    return min(tokens, window + _at_once(config, tokens)) if window else tokens
-
-
-def _at_once(config: Architecture, tokens: int) -> int:
-    return min(AT_ONCE, config.longest_window or tokens)
 
 
 class Cache:
     """A cache for `tokens` tokens of each of `batch` sequences, of which `lengths` have been read.
 
-    Under windows there is room for what the longest shows, what a plan's longest shift reaches before that, and what is
-    read at once, `room` columns; `starts` are the places of each sequence's first one.  What is still needed moves to
-    the front where room runs out.
+    Entry `name` keeps the last `spans[name]` tokens, 0 standing for all of them.  Entries with one span have as many
+    columns, `rooms[span]`, and `starts[span]` are the places of each sequence's first one.  What is still needed moves
+    to the front where room runs out.
 
     Raises BadInput for a model whose answer for a token depends on later ones, or for more tokens than its context.
     """
@@ -62,16 +51,15 @@ class Cache:
             raise BadInput(problem)
         config, plan = model.config, model.config.attending(model.plan)
         of = next(model.parameters())
-        self.tokens, self.lengths, self.starts = tokens, [0] * batch, [0] * batch
-        self.window, self.at_once = config.longest_window, _at_once(config, tokens)
-        self.reach = longest_shift(plan)
-        self.room = min(tokens, columns(config, tokens) + self.reach)
+        self.tokens, self.lengths = tokens, [0] * batch
+        self.at_once = at_once(config, tokens)
+        self.windows = [config.window_of(n) for n in range(1, config.n_layers + 1)]
         kept: dict[tuple[Kind, int], list[int]] = {}
         for life in lifetimes(plan):
             if life.cached:
                 kept.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
         which, made = {what: tuple(heads) for what, heads in kept.items()}, built(plan)
-        widths: dict[Kind, int] = {"k": config.width, "v": config.width}
+        widths: dict[Kind, int] = {"k": config.width, "v": config.width, "g": 1}
         if config.latent is not None:
             widths = {"k": config.latent.rope, "v": config.latent.width // config.n_heads}
         sizes = {
@@ -79,14 +67,23 @@ class Cache:
             for (kind, n), heads in which.items()
             if kind != "e"
         }
+        by_kind = spans(config, plan, tokens)
+        self.spans = {entry(kind, n): by_kind[kind, n] for kind, n in which}
         if plan.gates[1]:
             live = {n: len(plan.live(n)) for n in range(1, config.n_layers + 1)}
             sizes |= {gate_entry(n): (heads, config.width) for n, heads in live.items() if heads}
+            self.spans |= {gate_entry(n): gate_span(config, plan, tokens, layer=n) for n in live}
+        of_tables = [span for (kind, _), span in by_kind.items() if kind == "e"]
+        self.spans[TOKENS] = max(of_tables, default=0) if all(of_tables) else 0
+        self.rooms = {span: room(span, config, tokens) for span in {0, *self.spans.values()}}
+        self.starts = {span: [0] * batch for span in self.rooms}
         # Slices of a latent lie side by side, so that they are one latent without a copy.
         self.entries = {
-            name: torch.zeros(batch, self.room, heads, width, dtype=of.dtype, device=of.device).transpose(1, 2)
+            name: torch.zeros(
+                batch, self.rooms[self.spans[name]], heads, width, dtype=of.dtype, device=of.device
+            ).transpose(1, 2)
             if config.latent
-            else torch.zeros(batch, heads, self.room, width, dtype=of.dtype, device=of.device)
+            else torch.zeros(batch, heads, self.rooms[self.spans[name]], width, dtype=of.dtype, device=of.device)
             for name, (heads, width) in sizes.items()
         }
         attentions = model.attentions
@@ -105,13 +102,20 @@ class Cache:
             whole = heads == made[kind, n] or (config.latent is not None and kind == "k")
             self.made[n - 1].append((entry(kind, n), None if whole else [made[kind, n].index(h) for h in heads]))
         if self.tables:
-            self.entries[TOKENS] = torch.zeros(batch, 1, self.room, 1, dtype=torch.int32, device=of.device)
+            columns = self.rooms[self.spans[TOKENS]]
+            self.entries[TOKENS] = torch.zeros(batch, 1, columns, 1, dtype=torch.int32, device=of.device)
         self.read = [{name for pair in readers for reader in pair for name in reader.names} for readers in self.readers]
         self.shifted = {
             entry(kind, n, shift): (entry(kind, n), shift)
             for (kind, n), by_shift in shifts(plan).items()
             for shift in by_shift
         }
+        self.references = [min(map(self.span_of, names), default=0, key=_shortest) for names in self.read]
+
+    def span_of(self, name: str) -> int:
+        """Return the span of the entry from which an entry of the bank is read, shifted or looked up or as it is."""
+        base, _ = self.shifted.get(name, (name, 0))
+        return self.spans[TOKENS if base in self.tables else base]
 
     @property
     def bytes(self) -> int:
@@ -124,17 +128,23 @@ class Cache:
             raise BadInput(f"the cache has room for {self.tokens} tokens, not {tokens}")
         batch = len(self.lengths)
         self.lengths = [tokens] * batch
-        self.starts = [max(0, tokens - self.window - self.reach) if self.window else 0] * batch
+        self.starts = {span: [max(0, tokens - span) if span else 0] * batch for span in self.rooms}
 
     def make_room(self, counts: list[int]) -> None:
-        """Make room for `counts` more tokens of each sequence, at most `at_once` where `room` is less than `tokens`."""
-        for row, count in enumerate(counts):
-            start, length = self.starts[row], self.lengths[row]
-            if length + count - start > self.room:
-                seen = min(self.window + self.reach, length - start)
-                for kept in self.entries.values():
-                    kept[row, :, :seen] = kept[row, :, length - start - seen : length - start].clone()
-                self.starts[row] = length - seen
+        """Make room for `counts` more tokens of each sequence, at most `at_once` unless all rooms hold them."""
+        for span, starts in self.starts.items():
+            for row, count in enumerate(counts):
+                start, length = starts[row], self.lengths[row]
+                if length + count - start > self.rooms[span]:
+                    seen = min(span, length - start)
+                    for kept in (x for name, x in self.entries.items() if self.spans[name] == span):
+                        kept[row, :, :seen] = kept[row, :, length - start - seen : length - start].clone()
+                    starts[row] = length - seen
+
+    @property
+    def alike(self) -> bool:
+        """True if all sequences have the same length, and their first columns the same places."""
+        return all(len(set(numbers)) == 1 for numbers in (self.lengths, *self.starts.values()))
 
 
 @torch.no_grad()
@@ -182,7 +192,7 @@ def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) 
     longest = max(length + count for length, count in zip(cache.lengths, counts, strict=True))
     if longest > cache.tokens:
         raise BadInput(f"the cache has room for {cache.tokens} tokens, not {longest}")
-    if longest <= cache.room or new <= cache.at_once:
+    if longest <= min(cache.rooms.values()) or new <= cache.at_once:
         return _pass(model, x, inputs, cache, real=real)
     parts = [slice(start, start + cache.at_once) for start in range(0, new, cache.at_once)]
     found = [_pass(model, x[:, p], inputs[:, p], cache, real=None if real is None else real[:, p]) for p in parts]
@@ -192,10 +202,10 @@ def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) 
 def _pass(model: Decoder, x: Tensor, inputs: Tensor, cache: Cache, *, real: Tensor | None) -> Tensor:
     counts, new = _counts(x, real), x.shape[1]
     cache.make_room(counts)
-    alike = real is None and len(set(zip(cache.lengths, cache.starts, strict=True))) == 1
-    past = _alike(cache, new, x.device) if alike else _ragged(cache, new, real, x=x)
-    visible, causal = _visible(past.places, past.held, model.config.window)
+    past = _alike(cache, new, x.device) if real is None and cache.alike else _ragged(cache, new, real, x=x)
     past.keep_tokens(inputs)
+    by_layer = tuple(past.visible(n) for n in range(1, model.config.n_layers + 1))
+    (visible, causal), same = by_layer[0], not model.config.windows
     frame = Frame(
         visible,
         causal,
@@ -204,7 +214,7 @@ def _pass(model: Decoder, x: Tensor, inputs: Tensor, cache: Cache, *, real: Tens
         learned=dict(model.learned.items()),
         past=past,
         tokens=inputs,
-        by_layer=windowed(model.config, visible, causal, places=past.places, held=past.held),
+        by_layer=() if same else by_layer,
     )
     found = model.through(x, frame, past.places)
     cache.lengths = [length + count for length, count in zip(cache.lengths, counts, strict=True)]
@@ -232,63 +242,121 @@ def _visible(places: Tensor, held: Tensor, window: int) -> tuple[Tensor | None, 
 
 @dataclass(frozen=True, eq=False)
 class _Past:
-    """The cache during a step.  places: of the new tokens, (T,) or (batch, T); columns: the cache's columns that are
-    attended over; held: as in `Past`; where: rows, tokens and columns of the real tokens, where sequences differ."""
+    """The cache during a step.
+
+    places   of the new tokens, (T,) or (batch, T)
+    starts   by span, the places of the cache's first columns, () or (batch, 1)
+    real     rows and columns of `places` that are of tokens; None: all, of sequences that are equally long
+    """
 
     cache: Cache
     places: Tensor
-    columns: slice
-    held: Tensor
-    where: tuple[Tensor, Tensor, Tensor] | None
+    starts: Mapping[int, Tensor | int]
+    real: tuple[Tensor, Tensor] | None
+    _columns: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+
+    def _seen_columns(self, layer: int) -> tuple[int, int]:
+        """Return the first and the last column that layer `layer` is shown, among those of its reference span."""
+        window, span = self.cache.windows[layer - 1], self.cache.references[layer - 1]
+        if (window, span) not in self._columns:
+            earliest, latest = self._ends(span)
+            self._columns[window, span] = max(0, earliest - window + 1) if window else 0, latest
+        return self._columns[window, span]
+
+    def _ends(self, span: int) -> tuple[int, int]:
+        """Return the columns of the earliest and the latest new token, in entries of a span."""
+        start = self.starts[span]
+        if isinstance(start, int):  # which needs no look at a tensor
+            length = self.cache.lengths[0] - start
+            return length, length + len(self.places) - 1
+        at = self.places - start
+        return int(at.min()), int(at.max())
+
+    def held(self, layer: int) -> Tensor:
+        first, last = self._seen_columns(layer)
+        columns = torch.arange(first, last + 1, device=self.places.device)
+        return self.starts[self.cache.references[layer - 1]] + columns
+
+    def visible(self, layer: int) -> tuple[Tensor | None, bool]:
+        """Return `visible` and `causal` of a layer, as in `Frame`."""
+        return _visible(self.places, self.held(layer), self.cache.windows[layer - 1])
 
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Segments, Mapping[str, Tensor]]:
         """Return what the layer attends over, and keep what the layer has made."""
         cache = self.cache
         for name, heads in cache.made[layer - 1]:
             self._keep(name, bank[name] if heads is None else bank[name][:, heads])
-        return cache.readers[layer - 1], {name: self._seen(name) for name in cache.read[layer - 1]}
+        return cache.readers[layer - 1], {name: self._seen(name, layer) for name in cache.read[layer - 1]}
 
     def keep_tokens(self, tokens: Tensor) -> None:
         """Keep the indices of the new tokens, (batch, T), where tables are looked up by them."""
         if self.cache.tables:
             self._keep(TOKENS, tokens[:, None, :, None].to(torch.int32))
 
-    def _seen(self, name: str) -> Tensor:
-        """Return an entry of all tokens that are attended over, as the bank would hold it."""
+    def _seen(self, name: str, layer: int) -> Tensor:
+        """Return an entry of all tokens that the layer is shown, as the bank would hold it."""
         base, shift = self.cache.shifted.get(name, (name, 0))
-        start, stop = self.columns.start - shift, self.columns.stop - shift
-        if base in self.cache.tables:
-            table, heads = self.cache.tables[base]
-            found = table(self.cache.entries[TOKENS][:, 0, max(0, start) : max(0, stop), 0])
-            found = found if heads is None else found[:, heads]
-        else:
-            found = self.cache.entries[base][:, :, max(0, start) : max(0, stop)]
-        missing = self.columns.stop - self.columns.start - found.shape[2]
-        return nn.functional.pad(found, (0, 0, missing, 0)) if missing else found
+        if base not in self.cache.tables:
+            return self._shown(base, layer, shift)
+        table, heads = self.cache.tables[base]
+        tokens = self._shown(TOKENS, layer, shift)[:, 0, :, 0]
+        found = table(tokens)
+        found = found if heads is None else found[:, heads]
+        if not shift:
+            return found
+        there = self._positions(layer, shift) >= 0
+        return found * there.expand(len(found), -1)[:, None, :, None].to(found.dtype)
+
+    def _positions(self, layer: int, shift: int) -> Tensor:
+        """Return the places of what the layer is shown of tokens so many before, (columns,) or (batch, columns)."""
+        return self.held(layer) - shift
+
+    def _shown(self, name: str, layer: int, shift: int = 0) -> Tensor:
+        """Return an entry of the cache at the places that the layer is shown, less a shift; zeros before the first."""
+        kept, span = self.cache.entries[name], self.cache.spans[name]
+        reference = self.cache.references[layer - 1]
+        first, last = self._seen_columns(layer)
+        apart = self.starts[reference] - self.starts[span]
+        if isinstance(apart, int) or span == reference:
+            moved = apart - shift if isinstance(apart, int) else -shift
+            start, stop = first + moved, last + 1 + moved
+            found = kept[:, :, max(0, start) : max(0, stop)]
+            missing = stop - start - found.shape[2]
+            return nn.functional.pad(found, (0, 0, missing, 0)) if missing else found
+        columns = self._positions(layer, shift) - self.starts[span]
+        index = columns.clamp(0, kept.shape[2] - 1)[:, None, :, None].expand(-1, kept.shape[1], -1, kept.shape[3])
+        return kept.gather(2, index) * (columns >= 0)[:, None, :, None].to(kept.dtype)
 
     def views(self, layer: int) -> list[tuple[slice, Tensor, Tensor]] | None:
         pieces = self.cache.pieces[layer - 1]
         if pieces is None:
             return None
         return [
-            (slice(p.head, p.head + p.heads), self._view(p.key, p.keys), self._view(p.value, p.heads)) for p in pieces
+            (
+                slice(p.head, p.head + p.heads),
+                self._view(p.key, p.keys, layer),
+                self._view(p.value, p.heads, layer),
+            )
+            for p in pieces
         ]
 
-    def _view(self, place: tuple[str, int], heads: int) -> Tensor:
+    def _view(self, place: tuple[str, int], heads: int, layer: int) -> Tensor:
         name, start = place
-        return self.cache.entries[name][:, start : start + heads, self.columns]
+        return self._shown(name, layer)[:, start : start + heads]
 
-    def extended(self, name: str, new: Tensor) -> Tensor:
+    def extended(self, layer: int, name: str, new: Tensor) -> Tensor:
         self._keep(name, new)
-        return self.cache.entries[name][:, :, self.columns]
+        return self._shown(name, layer)
 
     def _keep(self, name: str, new: Tensor) -> None:
-        kept = self.cache.entries[name]
-        if self.where is None:
-            kept[:, :, self.columns.stop - new.shape[2] : self.columns.stop] = new
+        kept, span = self.cache.entries[name], self.cache.spans[name]
+        if self.real is None:
+            first, _ = self._ends(span)
+            kept[:, :, first : first + new.shape[2]] = new
         else:
-            rows, tokens, columns = self.where
-            kept[rows, :, columns] = new[rows, :, tokens].to(kept.dtype)
+            rows, tokens = self.real
+            at = self.places - self.starts[span]
+            kept[rows, :, at[rows, tokens]] = new[rows, :, tokens].to(kept.dtype)
 
 
 class _Piece(NamedTuple):
@@ -335,23 +403,25 @@ def _places(reader: Reader, kept: Container[str]) -> list[tuple[str, int]] | Non
     return [(name, start + i) for count, [(_, name, start)] in reader.runs for i in range(count)]
 
 
+def _shortest(span: int) -> tuple[bool, int]:
+    """Return the key by which spans are ordered, 0 standing for all tokens."""
+    return not span, span
+
+
 def _alike(cache: Cache, new: int, device: torch.device) -> _Past:
     """Return the past of sequences that are equally long."""
-    first, start = cache.starts[0], cache.lengths[0]
-    begin = max(first, start - cache.window + 1) if cache.window else first
-    held = torch.arange(begin, start + new, device=device)
-    return _Past(cache, held[start - begin :], slice(begin - first, start + new - first), held=held, where=None)
+    start = cache.lengths[0]
+    starts = {span: of_rows[0] for span, of_rows in cache.starts.items()}
+    return _Past(cache, torch.arange(start, start + new, device=device), starts, real=None)
 
 
 def _ragged(cache: Cache, new: int, real: Tensor | None, x: Tensor) -> _Past:
-    lengths, starts = (torch.tensor(of, device=x.device)[:, None] for of in (cache.lengths, cache.starts))
+    lengths = torch.tensor(cache.lengths, device=x.device)[:, None]
+    starts = {span: torch.tensor(rows, device=x.device)[:, None] for span, rows in cache.starts.items()}
     real = torch.ones(len(x), new, dtype=torch.bool, device=x.device) if real is None else real
     places = (lengths + real.cumsum(-1) - 1).clamp(min=0)
-    at = places - starts
-    columns = slice(max(0, int(at.min()) - cache.window + 1) if cache.window else 0, int(at.max()) + 1)
-    held = starts + torch.arange(columns.start, columns.stop, device=x.device)
     rows, tokens = real.nonzero(as_tuple=True)
-    return _Past(cache, places, columns, held=held, where=(rows, tokens, at[rows, tokens]))
+    return _Past(cache, places, starts, real=(rows, tokens))
 
 
 def _problems(model: Decoder, batch: int, tokens: int) -> list[str]:

@@ -1,8 +1,7 @@
 """Depth rules: how a sublayer's input is made from the outputs before it.
 
 A rule's state is a tuple of tensors of shape (batch, T, d_model), or of these and what belongs to them, handed from
-sublayer to sublayer.  Sublayers are
-counted from 0, and the read after the last one feeds the head.
+sublayer to sublayer.  Sublayers are counted from 0, and the read after the last one feeds the head.
 """
 
 from __future__ import annotations

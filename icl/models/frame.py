@@ -19,9 +19,8 @@ Bank = dict[str, Tensor]
 class Past(Protocol):
     """The earlier tokens that previous forward passes left (`icl.models.cache`)."""
 
-    @property
-    def held(self) -> Tensor:
-        """The places of the tokens that are attended over, (columns,) or (batch, columns).
+    def held(self, layer: int) -> Tensor:
+        """Return the places of the tokens that layer `layer` attends over, (columns,) or (batch, columns).
 
         They reach to the last of the longest sequence, from the first that a window shows any of the new tokens.
         """
@@ -38,8 +37,8 @@ class Past(Protocol):
         """
         ...
 
-    def extended(self, name: str, new: Tensor) -> Tensor:
-        """Return an entry of all tokens that are attended over: (batch, heads, columns, width)."""
+    def extended(self, layer: int, name: str, new: Tensor) -> Tensor:
+        """Return an entry of all tokens that the layer attends over: (batch, heads, columns, width)."""
         ...
 
 
@@ -52,8 +51,8 @@ class Frame:
     rotation    positions for queries and keys, or None
     places      (batch, T), positions counted over real tokens, where there is padding; None: 0, 1, ..., T - 1
     learned     the plan's learned weights, by `projections.learned_name`
-    past        of tokens before these, which are attended over too: then `visible` has a column for each that
-                is `held`, and `places` are those of these, (T,) or (batch, T)
+    past        of tokens before these, which are attended over too: then a layer's `visible` has a column for each
+                that is `held`, and `places` are those of these, (T,) or (batch, T)
     tokens      (batch, T), the tokens' indices, where the stem reads such
     before      (batch, T), the column of the token before each, -1 where there is none; None: the column before
     by_layer    `visible` and `causal` of every layer, where they differ; (): they do not

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.branch import OutputScale
+from icl.models.differential import SPREAD, PairDifference
 from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, HeadTable, MergeLinear, learned_name
 from theory.plans.architecture import Architecture
@@ -37,7 +38,7 @@ def initialise(
     biases are 0, gains 1.
     Depth attention starts at zero queries, which makes it a PreNorm network; depth averaging starts at the newest
     output alone; learned mixing weights, and what a depth rule names itself, start where the plan says, scales of
-    outputs where the architecture does, and residual maps at 0.
+    outputs where the architecture does, and residual maps and the maps to gates of sources at 0.
     """
     law = InitialWeights(config, plan, seed=seed, std=std, scale_outputs=scale_outputs)
     for prefix, module in decoder.named_modules():
@@ -97,12 +98,14 @@ def _start(module: nn.Module, name: str, shape: torch.Size, *, seed: int, std: f
     with torch.device("cpu"):
         if isinstance(module, nn.RMSNorm | nn.LayerNorm) and name.endswith("weight"):
             return torch.ones(shape)
-        if name.endswith(("bias", ".up_map.weight")):
+        if name.endswith(("bias", ".up_map.weight", ".projections.gate.weight")):
             return torch.zeros(shape)
         if isinstance(module, OutputScale):
             return torch.full(shape, module.start, dtype=torch.float64)
         if name.startswith("depth."):
             return _start_of_depth(name, shape)
+    if isinstance(module, PairDifference):
+        return SPREAD * numbers(seed, name, shape)
     if isinstance(module, HeadLinear | HeadTable | MergeLinear | PositionBias):
         return std * module.cut(numbers(seed, name, module.whole(shape)))
     return std * numbers(seed, name, shape)

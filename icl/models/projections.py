@@ -1,4 +1,4 @@
-"""Projections of a layer's attention, and its table of tokens' rows, where it has one.
+"""Projections of a layer's attention, and its table of tokens' rows and its gates of sources, where it has some.
 
 The *bank* holds their outputs that this or a later layer reads, as `bank["v3"]`, of shape (batch, heads built, T,
 width); what a plan shifts by a token stands there as `bank["v3<1"]`.  It goes into a layer and comes out of it; nothing
@@ -17,10 +17,10 @@ from icl.models.rotary import Rotation
 from icl.models.unset import Embedding, Linear
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.mix import KINDS, Kind
-from theory.plans.plan import Plan, built, lifetimes, shifts
+from theory.plans.plan import Plan, built, gate_channels, lifetimes, shifts
 
 Read = Tensor | tuple[Tensor, Tensor, Tensor]  # what a sublayer reads, or an attention for queries, keys and values
-NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value", "e": "table"}
+NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value", "e": "table", "g": "gate"}
 
 
 def entry(kind: Kind, layer: int, shift: int = 0) -> str:
@@ -112,7 +112,7 @@ def spread(heads: Sequence[int], group: int) -> list[int]:
 
 
 class Projections(nn.Module):
-    """The q, k and v projections of one layer, and its table of tokens' rows, as far as somebody reads them.
+    """The q, k and v projections of one layer, its table and its gates of sources, as far as somebody reads them.
 
     made_for    per kind, how many heads and how wide they are; a kind that is left out is not built here
     group       query heads per key/value head
@@ -151,6 +151,11 @@ class Projections(nn.Module):
                 self.widths[kind] = width
                 if norm is not None and kind != "v":
                     self.add_module(_norm_of(kind), norm())
+        self.gate: HeadLinear | None = None
+        if heads := exist.get(("g", layer)):
+            channels = min(gate_channels(plan)[layer] or d_model, d_model)
+            self.gate = HeadLinear(channels, made_for["v"][0], heads, 1, False)
+        self.name_of_gate = entry("g", layer)
         self.normed = norm is not None
         lives = lifetimes(plan)
         kept = {entry(life.source.kind, life.source.layer) for life in lives if life.last > layer}
@@ -162,6 +167,11 @@ class Projections(nn.Module):
         self.kept = frozenset(kept)
         self.name_of_table = entry("e", layer)
 
+    @property
+    def reads_input(self) -> bool:
+        """True if anything is made of the layer's input, and not of tokens alone."""
+        return bool(self.kinds) or self.gate is not None
+
     def forward(self, x: Read, bank: Bank, frame: Frame) -> Bank:
         """Return the bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
         bank, rotation = dict(bank), frame.rotation
@@ -171,6 +181,9 @@ class Projections(nn.Module):
             if self.normed and kind != "v":
                 out = self.get_submodule(_norm_of(kind))(out)
             bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)
+        if self.gate is not None:
+            of_values = x if isinstance(x, Tensor) else x[2]
+            bank[self.name_of_gate] = by_head(self.gate(of_values[..., : self.gate.in_features]), 1).sigmoid()
         if self.table is not None:
             bank[self.name_of_table] = self.table(frame.looked_up)
         if frame.past is None:  # else the tokens before are there, and what is shifted is made from them

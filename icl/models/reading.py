@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from icl.models.projections import entry, learned_name
-from theory.plans.mix import Kind, Learned, Mix
+from theory.plans.mix import Gated, Kind, Learned, Mix
 from theory.plans.plan import LearnedParameter, runs
 
 Built = Mapping[tuple[Kind, int], tuple[int, ...]]  # the heads that the bank's entries hold, by kind and layer
@@ -37,7 +37,21 @@ class Weight:
         return x if self.offset == 0 else self.offset + x
 
 
-Term = tuple[Weight | float, str, int]  # a weight, an entry of the bank, and the first of the heads there
+class GateWeight:
+    """The gates that weigh neighbouring heads, as they are read from the bank: offset + slope * a number per token."""
+
+    def __init__(self, weight: Gated, exist: Built) -> None:
+        self.name, self.slope, self.offset = entry("g", weight.layer), weight.slope, weight.offset
+        self.first = exist["g", weight.layer].index(weight.head)
+
+    def __call__(self, bank: Mapping[str, Tensor], count: int) -> Tensor:
+        """Return the weights of so many heads, (batch, count, T, 1)."""
+        x = self.slope * bank[self.name].narrow(1, self.first, count)
+        return x if self.offset == 0 else self.offset + x
+
+
+# A weight, an entry of the bank, and the first of the heads there.
+Term = tuple[Weight | GateWeight | float, str, int]
 
 
 class Reader:
@@ -63,7 +77,14 @@ class Reader:
             terms: list[Term] = []
             for weight, kind, layer, head, shift in run.terms:
                 start = exist[kind, layer].index(head) * group
-                used = Weight(weight, parameters or {}) if isinstance(weight, Learned) else weight
+                used: Weight | GateWeight | float
+                match weight:
+                    case Learned():
+                        used = Weight(weight, parameters or {})
+                    case Gated():
+                        used = GateWeight(weight, exist)
+                    case _:
+                        used = weight
                 terms.append((used, entry(kind, layer, shift), start))
                 sizes[entry(kind, layer, shift)] = len(exist[kind, layer]) * group
             self.runs.append((run.count * group, terms))
@@ -72,7 +93,8 @@ class Reader:
     @property
     def names(self) -> set[str]:
         """The bank's entries that are read."""
-        return {name for _, terms in self.runs for _, name, _ in terms}
+        terms = [term for _, terms in self.runs for term in terms]
+        return {name for _, name, _ in terms} | {w.name for w, *_ in terms if isinstance(w, GateWeight)}
 
     def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
         """Return the sums, (batch, heads, T, width)."""
@@ -94,6 +116,8 @@ def _summed(count: int, terms: list[Term], bank: Mapping[str, Tensor], learned: 
         part = bank[name] if bank[name].shape[1] == count else bank[name].narrow(1, start, count)
         if isinstance(weight, Weight):
             part = part * weight(learned).to(part.dtype)
+        elif isinstance(weight, GateWeight):
+            part = part * weight(bank, count)
         elif weight != 1:
             part = part * weight
         parts.append(part)
@@ -103,9 +127,14 @@ def _summed(count: int, terms: list[Term], bank: Mapping[str, Tensor], learned: 
 def _is_dense(runs: list[tuple[int, list[Term]]], sizes: Mapping[str, int]) -> bool:
     """Return whether at least half of what heads could read of the entries is read, with weights of its own."""
     terms = [weight for _, terms in runs for weight, _, _ in terms]
-    if len(runs) < 2 or len(terms) < DENSE or any(isinstance(weight, Weight) and weight.wide for weight in terms):
+    if len(runs) < 2 or len(terms) < DENSE or any(map(_is_apart, terms)):
         return False
     return 2 * len(terms) >= sum(count for count, _ in runs) * sum(sizes.values())
+
+
+def _is_apart(weight: Weight | GateWeight | float) -> bool:
+    """Return whether a weight is none that a matrix of numbers holds."""
+    return isinstance(weight, GateWeight) or (isinstance(weight, Weight) and weight.wide)
 
 
 class _Dense:
@@ -131,6 +160,7 @@ class _Dense:
                         chosen.setdefault(weight.name, []).append((weight.place or 0, place, weight.slope))
                         fixed[row + i][column] += weight.offset
                     else:
+                        assert not isinstance(weight, GateWeight)
                         fixed[row + i][column] += weight
             row += count
         self.fixed = torch.tensor(fixed, dtype=torch.float64, device="cpu")

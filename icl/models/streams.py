@@ -213,6 +213,7 @@ def _is_made(weight: Weight) -> bool:
 
 
 def _form(group: Group, x: Tensor) -> Tensor:
+    """Return what a group's form makes of x, (batch, T, streams that pass the map or 1, gates)."""
     match group.form:
         case "tanh":
             return x.tanh()
@@ -222,6 +223,8 @@ def _form(group: Group, x: Tensor) -> Tensor:
             return x.relu()
         case "sinkhorn":
             return doubly_stochastic(x, group.rounds)
+        case "softmax":
+            return x.softmax(-2)
     return x
 
 

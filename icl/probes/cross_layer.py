@@ -58,8 +58,7 @@ def cosines(at: Attended, keys: Tensor, values: Tensor) -> dict[str, float]:
         values: Another layer's values, likewise.
     """
     own_keys, own_values = at.keys[0], at.values[0]
-    group = at.query.shape[1] // own_keys.shape[1]
-    v_n, v_m = (x.repeat_interleave(group, dim=1) for x in (own_values, values))
+    v_n, v_m = (x.repeat_interleave(at.query.shape[1] // x.shape[1], dim=1) for x in (own_values, values))
 
     def over(*segments: Tensor) -> Tensor:
         return replace(at, keys=segments).weights()

@@ -182,6 +182,8 @@ def _unbounded(model: Decoder) -> Iterator[str]:
         yield "its attention is not softmax attention"
     if config.latent is not None or plan.dynamic != "no" or not plan.output_projection:
         yield "its values do not come from one projection each, or its heads go through none"
+    if config.differential:
+        yield "its heads' outputs are taken off each other"
     if config.output_gate != "no" or config.output_scale != "no" or config.residual_rank or config.parallel:
         yield "its outputs are gated, scaled, added to by a residual map, or two sublayers' together"
     for n, h in plan.shape.cells():

@@ -36,7 +36,8 @@ class Attended:
 
     layer           from 1
     query           (batch, H, T, width), rotated to their positions as keys are
-    keys, values    a list or more, (batch, G, T, width) each: heads attend over their concatenation along time
+    keys, values    a list or more, (batch, G, T, width) each: heads attend over their concatenation along time; where
+                    heads go in pairs, values are a pair's, (batch, G / 2, T, 2 width)
     gates           of dynamic values, as `Core` takes them; `dynamic` says how they act
     own_values      (batch, heads built, T, width): what this layer's own projection makes, whoever reads it; or None
     visible         (T, T) or (batch, 1, T, T), true where a token (row) may attend to another (column), or None

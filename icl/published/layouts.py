@@ -141,7 +141,7 @@ def vocabulary(architecture: Architecture) -> Tokens | None:
     a, stem = architecture, architecture.stem
     plain = (a.mask, a.score, a.normed, a.copy_rank, a.latent) == ("causal", "softmax", "all", None, None)
     branches = (a.output_gate, a.output_scale, a.residual_rank, a.parallel) == ("no", "no", 0, False)
-    plain = plain and branches and not a.windows
+    plain = plain and branches and not a.windows and not a.differential
     return stem if plain and isinstance(stem, Tokens) else None
 
 

@@ -47,6 +47,7 @@ REQUIRED: dict[str, Any] = {
     "output_scale": "no",
     "residual_rank": 0,
     "parallel": False,
+    "differential": False,
 }
 WIDTH = 118
 

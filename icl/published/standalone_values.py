@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from theory.plans.mix import Learned, Mix, k, q, v
+from theory.plans.mix import Gated, Learned, Mix, k, q, v
 from theory.plans.plan import Plan, Run, built, runs
 
 Rule = tuple[Run, ...]
@@ -117,6 +117,8 @@ def _unsupported_terms(values: Mix, layer: int) -> Iterator[str]:
         source = term.source
         if isinstance(term.weight, Learned):
             yield f"weighs values by a learned number ({term.weight.number})"
+        elif isinstance(term.weight, Gated):
+            yield f"weighs values by a gate ({term.weight})"
         elif source.kind != "v" or source.shift:
             yield f"attends over {source}, which is no projection of the token itself"
         elif source.layer not in (1, layer):

@@ -26,6 +26,7 @@ from theory.plans.plan import (
     DepthAverage,
     Plan,
     Residual,
+    built,
     learned,
     learned_parameters,
     longest_shift,
@@ -49,6 +50,8 @@ def misfit(config: Architecture, of: Plan) -> str | None:
         return "a stack has no norms of queries and keys, and no window"
     if config.windows or config.output_gate != "no" or config.parallel:
         return "a stack has no windows by layer, no gates of outputs and no feed-forward beside its attention"
+    if config.differential or any(kind == "g" for kind, _ in built(of)):
+        return "a stack has no pairs of heads and no gates of sources"
     if config.output_scale != "no" or config.residual_rank:
         return "a stack has no scales of outputs and no residual maps"
     if longest_shift(of) or any(weight.wide for weight in learned_parameters(of).values()):

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from theory.plans.mix import Kind, Learned, Mix
+from theory.plans.mix import Kind, Learned, Mix, is_number
 from theory.plans.plan import HeadPlan, Plan, learned
 
 Role = Literal["query", "keys", "values", "beside"]
@@ -101,6 +101,7 @@ def _fill(fixed: Tensor, placed: Tensor, plan: Plan, n: int, role: Role, layer: 
                 placed[places[term.weight.number], h - 1, term.source.head - 1] += term.weight.slope
                 fixed[h - 1, term.source.head - 1] += term.weight.offset
             else:
+                assert is_number(term.weight)
                 fixed[h - 1, term.source.head - 1] += term.weight
 
 

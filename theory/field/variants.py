@@ -1,13 +1,13 @@
-"""Designs of the field that weigh earlier outputs, as plans: lambdas, skips, MUDD, DeepCrossAttention, DenseFormer."""
+"""Designs of the field, as plans: rules over depth first, then sources of values and keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from theory.errors import at_least
+from theory.errors import BadInput, at_least
 from theory.field.paper import PAPER
-from theory.plans.mix import Learned, Mix, e, k, learned_weights, shifted, v
+from theory.plans.mix import Learned, Mix, e, gate, k, learned_weights, shifted, v
 from theory.plans.plan import Plan, Rule, Shape, plan
 from theory.plans.streams import INPUT, OUTPUT, Gate, Gates, Group, Step, Streams, Sum, Wide
 from theory.plans.variants import variant
@@ -87,32 +87,80 @@ def mudd(shape: Shape) -> Plan:
     "DeepCrossAttention, arXiv 2502.06785, GRN-v3",
     "queries, keys and values are three sums of all layers' outputs, weighed by coordinate and by every token",
 )
-def deepcrossattention(shape: Shape) -> Plan:
+def deepcrossattention(shape: Shape, last: int = 0, first: int = 1, between: int = 1) -> Plan:
     """Make each sum sum_j (b_j + relu(<w, x_j>)) x_j: vectors b_j, which start at one, one vector w.
 
     x_0 is the embedding, x_n what attention and feed-forward of layer n put out together; the feed-forward reads the
     attention's output plus the queries' sum.  The vectors w start at random: at zero a rectifier has no slope.
-    """
-    inner, attended = shape.layers + 2, shape.layers + 3  # within a layer; stream n + 1 is x_n
 
-    def reads(name: str, sources: int, sums: int) -> tuple[tuple[Sum, ...], Gates]:
+    Args:
+        shape: Layers and heads.
+        last: The newest outputs that are read by themselves; 0: all.
+        first: With `last`, the earliest outputs that are read by themselves, the embedding the first of them.
+        between: 1 if the sum of the outputs between is one source more, 0 if they are read no more.
+    """
+    at_least("last", last, 0)
+    at_least("first", first, 0)
+    if between not in (0, 1):
+        raise BadInput(f"between must be 0 or 1, got {between}")
+    inner, attended, pooled = shape.layers + 2, shape.layers + 3, shape.layers + 4  # stream n + 1 is x_n
+
+    def sources(count: int) -> list[int]:
+        """Return the streams that are read of the first `count` outputs."""
+        kept = [j for j in range(count) if not last or j < first or j >= count - last]
+        middle = [pooled] if between and len(kept) < count else []
+        early = [j + 1 for j in kept if j < first]
+        return [*early, *middle, *(j + 1 for j in kept if j >= first)]
+
+    def reads(name: str, count: int, sums: int) -> tuple[tuple[Sum, ...], Gates]:
+        streams = sources(count)
+
         def read(s: int) -> Sum:
             return tuple(
                 term
-                for j in range(sources)
-                for term in ((Wide(f"{name}_{s}_{j}", 1.0), j + 1), (Gate(sums * j + s), j + 1))
+                for i, stream in enumerate(streams)
+                for term in ((Wide(f"{name}_{s}_{i}", 1.0), stream), (Gate(sums * i + s), stream))
             )
 
-        gates = Gates(tuple(range(1, sources + 1)), (Group(sums, "relu"),), one_by_one=True, normed=False, random=True)
+        gates = Gates(tuple(streams), (Group(sums, "relu"),), one_by_one=True, normed=False, random=True)
         return tuple(map(read, range(sums))), gates
+
+    def pooling(n: int) -> Iterable[tuple[int, Sum]]:
+        """Yield the write by which an output joins those between, after layer n, from when on it is read no more."""
+        oldest = n - last  # of those that are read by themselves until then
+        if last and between and oldest >= first:
+            yield pooled, (*(((1.0, pooled),) if oldest > first else ()), (1.0, oldest + 1))
 
     def layer(n: int) -> Iterable[Step]:
         inputs, gates = reads(f"layer_{n}", n, 3)
         yield Step(inputs, ((inner, NEXT), (attended, ((1.0, OUTPUT),))), gates)
-        yield Step((((1.0, inner),),), ((n + 1, ((1.0, attended), (1.0, OUTPUT))),))
+        yield Step((((1.0, inner),),), ((n + 1, ((1.0, attended), (1.0, OUTPUT))), *pooling(n)))
 
-    last, gates = reads("head", shape.layers + 1, 1)
-    return _layers(shape, layer, Step(last, gates=gates))
+    at_end, gates = reads("head", shape.layers + 1, 1)
+    return _layers(shape, layer, Step(at_end, gates=gates))
+
+
+@variant(
+    PAPER,
+    "Delta Attention Residuals, arXiv 2605.18855, per sublayer",
+    "every sublayer reads the residual stream plus a softmax-weighted sum of all outputs so far",
+)
+def delta_attnres(shape: Shape) -> Plan:
+    """Make x + sum_j a_j v_j with shares a_j = softmax <w, norm(v_j)>, where x is the stream and v_0 the embedding.
+
+    The first sublayer and the head read the stream alone, as in the authors' code.  The vectors w start at zero.
+    """
+
+    def step(k: int) -> Step:
+        """Return sublayer k, from 0: stream 1 is the stream, stream j + 2 is v_j."""
+        writes = (1, ((1.0, 1), (1.0, OUTPUT))), (k + 3, ((1.0, OUTPUT),))
+        if k == 0:
+            return Step((FIRST,), writes)
+        outputs = tuple(range(2, k + 3))
+        shares = tuple((Gate(j), stream) for j, stream in enumerate(outputs))
+        return Step(((*FIRST, *shares),), writes, Gates(outputs, (Group(1, "softmax"),), one_by_one=True))
+
+    return plan(shape, depth=Streams((*map(step, range(2 * shape.layers)), Step((FIRST,))), copies=2))
 
 
 @variant(
@@ -168,6 +216,28 @@ def value_embeddings(shape: Shape, tables: int = 3, start: float = 0.5) -> Plan:
         table = n if n <= count else n - (shape.layers - count)
         scaled = Learned(f"own_{n}", start) * v(n, h)
         return scaled + Learned(f"row_{n}", start) * e(table, h) if table > 0 else scaled
+
+    return plan(shape, values=values)
+
+
+@variant(
+    PAPER,
+    "nanochat, github.com/karpathy/nanochat, value_embeds and ve_gate",
+    "values of every other layer get rows of a table added, weighed by a gate of every token and head",
+)
+def gated_value_embeddings(shape: Shape, every: int = 2, channels: int = 32, scale: float = 2.0) -> Plan:
+    """Make v <- v + scale sigmoid(W x) e_t in the last layer and every `every`-th before it, each with its own table.
+
+    x are the first `channels` numbers of what the layer's projections read, or all where there are fewer.  At first W
+    is zero, so that the gate is half the scale.
+    """
+    at_least("every", every, 1)
+    at_least("channels", channels, 1)
+
+    def values(n: int, h: int) -> Mix:
+        if (shape.layers - n) % every:
+            return v(n, h)
+        return v(n, h) + scale * gate(n, h, channels) * e(n, h)
 
     return plan(shape, values=values)
 

@@ -6,19 +6,21 @@ Every sublayer f reads a sum of n streams H_1 .. H_n, mixes them, and writes to 
 
 from __future__ import annotations
 
-from theory.errors import at_least
+from theory.errors import BadInput, at_least
 from theory.hyper.paper import PAPER
 from theory.plans.mix import Learned
 from theory.plans.plan import Plan, Shape, plan
 from theory.plans.streams import OUTPUT, Gate, Gates, Group, Step, Streams, Sum
 from theory.plans.variants import variant
 
+MOST_STREAMS = 64  # every sublayer has weights for the square of their number
+MOST_ROUNDS = 1000
 FACTOR = 0.01  # first value of the factors of what tokens compute, in both papers
 
 
 @variant(PAPER, "section 2, static", "every sublayer reads, mixes and writes n streams with learned weights")
 def hyper_connections_static(shape: Shape, streams: int = 4) -> Plan:
-    at_least("streams", streams, 1)
+    _check("streams", streams, MOST_STREAMS)
     every = range(1, streams + 1)
 
     def step(k: int) -> Step:
@@ -38,7 +40,7 @@ def hyper_connections(shape: Shape, streams: int = 4) -> Plan:
 
     The norm is RMSNorm without a gain, which the map w after it would take up.
     """
-    at_least("streams", streams, 1)
+    _check("streams", streams, MOST_STREAMS)
     every, one = range(streams), streams + 2  # gates of one stream: to read it, to mix it into each, to write to it
 
     def step(k: int) -> Step:
@@ -66,8 +68,8 @@ def mhc(shape: Shape, streams: int = 4, rounds: int = 20, diagonal: float = 8.0)
     alike, and c is zero but on R's diagonal, where it is `diagonal`: a stream keeps nearly all of itself.  So the
     network starts as a PreNorm one, up to the factors g, which start at 0.01.
     """
-    at_least("streams", streams, 1)
-    at_least("rounds", rounds, 1)
+    _check("streams", streams, MOST_STREAMS)
+    _check("rounds", rounds, MOST_ROUNDS)
     every = range(streams)
     offsets = tuple(diagonal * (i == j) for i in every for j in every)
 
@@ -86,6 +88,12 @@ def mhc(shape: Shape, streams: int = 4, rounds: int = 20, diagonal: float = 8.0)
         )
 
     return plan(shape, depth=_summed([step(k) for k in range(2 * shape.layers)], streams))
+
+
+def _check(name: str, value: int, most: int) -> None:
+    at_least(name, value, 1)
+    if value > most:
+        raise BadInput(f"{name} must be at most {most}, got {value}")
 
 
 def _summed(steps: list[Step], streams: int) -> Streams:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from theory.plans.architecture import Architecture, Norm, Patches, Tokens
 from theory.plans.depth import reads_together, two_phases
 from theory.plans.mix import KINDS, Kind
-from theory.plans.plan import Plan, built, learned_parameters, lifetimes
+from theory.plans.plan import Plan, built, gate_channels, learned_parameters, lifetimes
 
 __all__ = [
     "CachedNumbers",
@@ -47,16 +47,23 @@ class Widths:
     attended: int  # all heads' outputs side by side, from which the output projection reads
     output_gate: int = 0
     table: int = 0  # a row of the layer's table, which is looked up, not projected
+    source_gate: int = 0  # numbers that weigh sources of heads
+    source_channels: int = 0  # of the input, from which these are made
 
     @property
     def reads_input(self) -> bool:
         """True if the layer projects anything, and so has a norm before it."""
-        return bool(self.projected or self.output_gate)
+        return bool(self.projected or self.output_gate or self.source_gate)
 
     @property
     def projected(self) -> int:
         """The width of all that is projected from the layer's input, with biases where there are such."""
         return self.query + self.key + self.value + self.query_gate + self.key_gate
+
+    @property
+    def source_gate_map(self) -> int:
+        """The numbers of the map to the gates of sources."""
+        return self.source_gate * self.source_channels
 
 
 def projections(config: Architecture, plan: Plan) -> list[Widths]:
@@ -75,8 +82,18 @@ def projections(config: Architecture, plan: Plan) -> list[Widths]:
         gates = query_gate * live * config.group * width, key_gate * live * width
         attended = live * config.group * width
         of_output = {"no": 0, "head": live * config.group, "element": attended}[config.output_gate]
-        table = heads["e"] * width
-        return Widths(query, key, value, *gates, attended=attended, output_gate=of_output, table=table)
+        channels = gate_channels(plan).get(layer, 0)
+        return Widths(
+            query,
+            key,
+            value,
+            *gates,
+            attended=attended,
+            output_gate=of_output,
+            table=heads["e"] * width,
+            source_gate=heads["g"],
+            source_channels=min(channels or config.d_model, config.d_model) * bool(heads["g"]),
+        )
 
     return [of_layer(layer) for layer in range(1, config.n_layers + 1)]
 
@@ -102,7 +119,8 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
         "dynamic": rows * sum(p.query_gate + p.key_gate for p in shapes),
         "output": sum((p.attended + config.bias) * d for p in attention) * plan.output_projection,
         "copy": 0 if config.copy_rank is None else d * d,
-        "gates": d * sum(p.output_gate for p in shapes),
+        "gates": sum(d * p.output_gate + p.source_gate_map for p in shapes),
+        "differences": pair_parameters(config) * len(attention),
         "scales": of_scale * config.sublayers(plan),
         "residual_maps": 2 * config.residual_rank * d * config.sublayers(plan),
         "mixing": sum(p.size(config.width) for p in learned_parameters(config.attending(plan)).values()),
@@ -126,6 +144,11 @@ def _positions(config: Architecture, plan: Plan) -> int:
         case "bias":
             return live_heads(config, plan) * config.context**2
     return 0
+
+
+def pair_parameters(config: Architecture) -> int:
+    """Return the parameters of a layer whose heads go in pairs: four vectors of a head's width, and a norm's gain."""
+    return 6 * config.width * config.differential
 
 
 def live_heads(config: Architecture, plan: Plan) -> int:
@@ -240,7 +263,8 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
     """Return the numbers that decoding caches per token.  Bytes are these numbers times the bytes of the dtype.
 
     Under a latent, its slices count as values and the decoupled rotary keys as keys.  Dynamic values cache their key
-    gates beside the values.  Of tables the token's index is cached, and no row.
+    gates beside the values, and so do gates of sources, a number per head.  Of tables the token's index is cached, and
+    no row.
     """
     attending = config.attending(plan)
     attended = [life.source for life in lifetimes(attending) if life.cached]
@@ -255,7 +279,7 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
         return CachedNumbers(keys, tuple(piece * heads("v", n) for n in layers))
     gates = [len(attending.live(n)) * plan.gates[1] for n in layers]
     keys = tuple(config.width * heads("k", n) for n in layers)
-    values = tuple(config.width * (heads("v", n) + gates[n - 1]) for n in layers)
+    values = tuple(config.width * (heads("v", n) + gates[n - 1]) + heads("g", n) for n in layers)
     return CachedNumbers(keys, values, indices=int(any(source.kind == "e" for source in attended)))
 
 
@@ -263,9 +287,9 @@ def flops(config: Architecture, plan: Plan, context: int) -> int:
     """Return the forward FLOPs of one token; a product and a sum are two.
 
     Counted are the products with weight matrices, attention, and reads over depth.  Not counted are norms, activations,
-    rotations, gating and scaling, biases (those of scores included), looking up rows of tables, the mixing of values,
-    an image's class scores and the toy's assumed copy.  The mean over a causal sequence of T tokens is the value at (T
-    + 1) / 2, or smaller with a window. A backward pass costs twice as much again.
+    rotations, gating and scaling, differences of heads, biases (those of scores included), looking up rows of tables,
+    the mixing of values, an image's class scores and the toy's assumed copy.  The mean over a causal sequence of T
+    tokens is the value at (T + 1) / 2, or smaller with a window. A backward pass costs twice as much again.
 
     Args:
         config: The architecture.
@@ -284,7 +308,7 @@ def _products(config: Architecture, plan: Plan) -> int:
     d, attending = config.d_model, config.attending(plan)
     count = 0
     for n, p in enumerate(projections(config, plan), 1):
-        count += d * (p.projected + p.output_gate + p.attended * plan.output_projection)
+        count += d * (p.projected + p.output_gate + p.attended * plan.output_projection) + p.source_gate_map
         if config.latent is not None:
             lists = len(attending.head(n, 1).values)
             count += lists * 2 * config.latent.width * config.n_heads * config.width
@@ -301,7 +325,7 @@ def _products(config: Architecture, plan: Plan) -> int:
 
 
 def _attention_flops(config: Architecture, plan: Plan, layer: int) -> int:
-    """Count a score and a weighted value per attended token, head and segment."""
+    """Count a score and a weighted value, or under pairs of heads two, per attended token, head and segment."""
     rope = config.latent.rope if config.latent else 0
-    per_head = 2 * (config.width + rope) + 2 * config.width * (1 + plan.gates[1])
+    per_head = 2 * (config.width + rope) + 2 * config.width * (1 + (plan.gates[1] or config.differential))
     return config.group * per_head * sum(len(plan.head(layer, h).values) for h in plan.live(layer))

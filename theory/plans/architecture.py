@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import chain
+from math import exp
 from typing import Literal
 
 from theory.errors import field_problems
-from theory.plans.mix import Learned, Mix
+from theory.plans.mix import Mix, Weight
 from theory.plans.plan import ABSENT, Plan, Shape, built, learned_parameters, longest_shift
 
 
@@ -87,6 +88,10 @@ class Architecture:
                             latent has its own wherever there is a `norm`
     window                  the number of tokens that a token sees, itself the last of them; 0: all before it
     windows                 the same by layer, in place of `window`: of layer 1, 2 and so on, and from the first again
+    differential            key/value heads go in pairs, neighbours, with the queries of their groups: both attend over
+                            both heads' values, side by side, and the second one's output is taken off the first one's,
+                            weighed by a number that the layer learns (`difference_start`); then RMSNorm, whose gain a
+                            layer's pairs share
     output_gate             what a head gives is multiplied by a sigmoid of a linear map of what its layer reads: one
                             number per query head (head), or one for each of its numbers (element)
     output_scale            what a sublayer puts out is multiplied by a learned number, or by a learned vector of the
@@ -138,6 +143,7 @@ class Architecture:
     scale_start: float = 0.0
     residual_rank: int = 0
     parallel: bool = False
+    differential: bool = False
 
     def __post_init__(self) -> None:
         parts = [self, self.stem, *(part for part in (self.latent, self.rope_stretched) if part)]
@@ -168,12 +174,6 @@ class Architecture:
         """The norm before the head."""
         return "none" if self.normed == "sublayers" else self.norm
 
-    @property
-    def longest_window(self) -> int:
-        """The number of tokens that some layer sees at most; 0: all."""
-        windows = self.windows or (self.window,)
-        return max(windows) if all(windows) else 0
-
     def window_of(self, layer: int) -> int:
         """Return the number of tokens that a token sees in a layer, from 1; 0: all before it."""
         return self.windows[(layer - 1) % len(self.windows)] if self.windows else self.window
@@ -182,6 +182,13 @@ class Architecture:
     def shape(self) -> Shape:
         """The shape for which plans of this architecture are made."""
         return Shape(self.n_layers, self.kv_heads)
+
+    def difference_start(self, layer: int) -> float:
+        """Return the number by which the second head of a pair is weighed at first, in a layer from 1.
+
+        What the norm puts out is scaled by one minus this number (Differential Transformer, section 2.1).
+        """
+        return 0.8 - 0.6 * exp(-0.3 * (layer - 1))
 
     def has_feed_forward(self, plan: Plan) -> bool:
         return plan.feed_forward and self.d_ff > 0
@@ -224,6 +231,8 @@ class Architecture:
         if (self.window or any(self.windows)) and self.mask != "causal":
             yield f"a window ends at the token that looks through it: the mask must be causal, got {self.mask}"
         yield from _problems_of_windows(self)
+        if self.differential and self.kv_heads % 2:
+            yield f"heads go in pairs, and there are {self.kv_heads} key/value heads"
         if self.output_scale == "no" and self.scale_start:
             yield f"without a scale of outputs there is none to begin at {self.scale_start}: output_scale is no"
         if self.tanh_gelu and self.gated:
@@ -237,6 +246,7 @@ class Architecture:
             "a scale of its output": self.output_scale != "no",
             "a residual map": self.residual_rank > 0,
             "a feed-forward beside its attention": self.parallel,
+            "pairs of heads": self.differential,
         }
         for what in (what for what, there in others.items() if there and self.copy_rank is not None):
             yield f"the assumed copy is the toy's, which does not have {what}"
@@ -256,6 +266,8 @@ class Architecture:
             yield "a latent has a norm of its own, and its queries and keys none"
         if self.output_gate != "no":
             yield "a gate of what heads give is built for heads with keys of their own, not for a latent"
+        if self.differential:
+            yield "pairs of heads have keys and values of their own, and a latent serves all heads"
         if self.copy_rank is not None:
             yield "the assumed copy is the toy's, which has no latent"
 
@@ -303,6 +315,12 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
     tables = any(kind == "e" for kind, _ in built(plan))
     if tables and not isinstance(config.stem, Tokens):
         yield "a table has a row for every token of a vocabulary, and this model reads none"
+    if any(kind == "g" for kind, _ in built(plan)) and config.copy_rank is not None:
+        yield "the assumed copy is the toy's, whose sources are weighed by no gates"
+    if config.differential and plan.dynamic != "no":
+        yield "pairs of heads go with no dynamic values"
+    if config.differential and any(not head.live for row in plan.table for head in row):
+        yield "pairs of heads need every head"
     if not plan.output_projection and config.n_heads * config.width != config.d_model:
         yield "without an output projection the heads together must be as wide as the model"
 
@@ -316,6 +334,8 @@ def _misfits_of_latent(plan: Plan) -> Iterator[str]:
         yield "dynamic values are made per head: they have no meaning with a latent, which serves all heads"
     if any(kind == "e" for kind, _ in built(plan)):
         yield "the rows of a table are values of heads: they have no meaning with a latent, which serves all heads"
+    if any(kind == "g" for kind, _ in built(plan)):
+        yield "a gate weighs what is one head's, and a latent serves all heads"
     if longest_shift(plan):
         yield "a latent makes keys and values alike: its values alone cannot be shifted"
     if any(weight.wide for weight in learned_parameters(plan).values()):
@@ -334,7 +354,7 @@ def _misfits_of_latent(plan: Plan) -> Iterator[str]:
                 yield f"layer {n}: a latent makes keys and values alike: keys must be its own or follow all its values"
 
 
-def _by_layer(mix: Mix) -> tuple[tuple[float | Learned, int], ...]:
+def _by_layer(mix: Mix) -> tuple[tuple[Weight, int], ...]:
     return tuple((term.weight, term.source.layer) for term in mix.terms)
 
 

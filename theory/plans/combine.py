@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from theory.errors import BadInput
 from theory.plans.mix import Learned, Mix, Term
-from theory.plans.plan import ABSENT, HeadPlan, Plan, checked, plan
+from theory.plans.plan import ABSENT, HeadPlan, Plan, built, checked, plan
 
 T = TypeVar("T")
 Part = Mix | tuple[Mix, ...]
@@ -48,12 +48,18 @@ def combine(*plans: Plan) -> Plan:
     }
     every = {name: [_column(p, name, cells) for p in plans] for name in _PER_HEAD}
     columns = {name: _changed(what, every[name], _column(base, name, cells)) for name, what in _PER_HEAD.items()}
+    if sum(_has_gates(p) for p in plans) > 1 and len({p.table for p in plans if _has_gates(p)}) > 1:
+        raise Clash("two of these variants weigh sources by gates; say in a plan of your own what they have in common")
     for name, new_names in _own_names(every).items():
         columns[name] = tuple(_renamed(part, new_names) for part in columns[name])
     live = {cell: HeadPlan(*parts) for cell, *parts in zip(cells, *columns.values(), strict=True)}
     rows = range(1, shape.layers + 1)
     table = tuple(tuple(live.get((n, h), ABSENT) for h in range(1, shape.heads + 1)) for n in rows)
     return checked(replace(base, table=table, **whole))
+
+
+def _has_gates(plan: Plan) -> bool:
+    return any(kind == "g" for kind, _ in built(plan))
 
 
 def _column(plan: Plan, name: str, cells: Sequence[tuple[int, int]]) -> tuple[Part, ...]:

@@ -45,9 +45,10 @@ def _reads_by_layer(config: Architecture, plan: Plan) -> list[int]:
         sources: set[Source] = set()
         for h in attending.live(n):
             head = attending.head(n, h)
-            sources |= {term.source.unshifted for mix in (*head.keys, *head.values) for term in mix.terms} & kept
+            sources |= {read for mix in (*head.keys, *head.values) for term in mix.terms for read in term.read} & kept
         of_keys = [source for source in sources if source.kind == "k"]
-        count = key * len(of_keys) + value * (len(sources) - len(of_keys))
+        of_gates = sum(source.kind == "g" for source in sources)  # one number each
+        count = key * len(of_keys) + value * (len(sources) - len(of_keys) - of_gates) + of_gates
         if latent is not None:  # rotary keys are a layer's, not a head's
             count += latent.rope * len({source.layer for source in of_keys})
         found.append(count + config.width * len(attending.live(n)) * plan.gates[1])

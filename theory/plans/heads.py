@@ -14,7 +14,7 @@ from numbers import Real
 from typing import Literal
 
 from theory.errors import BadInput
-from theory.plans.mix import Learned, Source
+from theory.plans.mix import Learned, Source, Weight, is_number
 from theory.plans.plan import Chain, HeadPlan, Plan, Residual, built, learned_parameters, longest_shift
 
 
@@ -63,6 +63,8 @@ def check_sources(plan: Plan) -> None:
     """Raise NotCovered, saying why, if heads read what tokens of a toy, which are vectors of a prompt, do not have."""
     if any(kind == "e" for kind, _ in built(plan)):
         raise NotCovered("the toy's tokens are vectors: it has no tables of tokens")
+    if any(kind == "g" for kind, _ in built(plan)):
+        raise NotCovered("the toy's weights of values are numbers of its own, not gates that tokens compute")
     if longest_shift(plan):
         raise NotCovered("the toy attends over values of the tokens themselves, and not of tokens before them")
     if any(parameter.wide for parameter in learned_parameters(plan).values()):
@@ -96,7 +98,7 @@ def toy_heads(plan: Plan) -> Heads:
 
 
 def _pairs(h: int, head: HeadPlan) -> Iterator[tuple[Source, Source]]:
-    meet: dict[tuple[Source, Source], list[tuple[float | Learned, float | Learned]]] = {}
+    meet: dict[tuple[Source, Source], list[tuple[Weight, Weight]]] = {}
     for values, keys in zip(head.values, head.keys, strict=True):
         for value in values.terms:
             for key in keys.terms:
@@ -112,11 +114,11 @@ def _pairs(h: int, head: HeadPlan) -> Iterator[tuple[Source, Source]]:
     yield from pairs
 
 
-def _product(weights: tuple[float | Learned, float | Learned]) -> float:
+def _product(weights: tuple[Weight, Weight]) -> float:
     """Return the product of two fixed weights."""
     first, second = weights
-    assert not isinstance(first, Learned)
-    assert not isinstance(second, Learned)
+    assert is_number(first)
+    assert is_number(second)
     return first * second
 
 

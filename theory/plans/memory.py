@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from theory.plans.accounting import live_heads, projections, total_parameters
+from theory.plans.accounting import Widths, live_heads, projections, total_parameters
 from theory.plans.architecture import Architecture, Patches, Tokens
 from theory.plans.plan import Plan, built, shifts
 
@@ -20,15 +20,18 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     its sigmoid, of a scale what it multiplies, of a residual map what lies between its factors; rows of tables, and
     what is shifted.  Of the head: log-probabilities.
 
-    fused   attention with dropout, with a latent or with dynamic values has a fused kernel, as on a GPU
+    fused   attention with dropout, a latent, dynamic values or pairs of heads has a fused kernel, as on a GPU
     """
     d, sublayers, plan = config.d_model, config.sublayers(plan), config.attending(plan)
     outs = 1 + plan.output_projection + (plan.dynamic == "revised")
-    heads = sum(p.projected + p.output_gate + p.table + outs * p.attended for p in projections(config, plan))
+    shapes = projections(config, plan)
+    heads = sum(p.projected + p.output_gate + p.table + p.source_gate + outs * p.attended for p in shapes)
     heads += config.width * sum(len(built(plan)[key]) * len(by_shift) for key, by_shift in shifts(plan).items())
     every = config.d_model * (config.output_scale != "no") + config.residual_rank
+    if config.differential:
+        heads += sum(_of_pairs(p, fused) for p in shapes)
     if config.qk_norm:
-        heads += 2 * sum(p.query + p.key for p in projections(config, plan))
+        heads += 2 * sum(p.query + p.key for p in shapes)
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
     reads = reads_over_depth(config, plan)
     of_norm = {"none": 1, "layer": 2, "rms": 3}
@@ -38,6 +41,11 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     if config.context <= QUERIES_AT_A_TIME:
         over_time = _weights_over_time(config, plan, fused) * live_heads(config, plan) * config.context
     return norms * d + reads + heads + inner + sublayers * every + over_time + answered(config)
+
+
+def _of_pairs(p: Widths, fused: bool) -> int:
+    """Return what pairs of heads keep besides: values side by side for each, outputs twice as wide, and their norms."""
+    return 2 * (p.value if fused else p.attended) - p.value + 3 * p.attended
 
 
 def reads_over_depth(config: Architecture, plan: Plan) -> int:
@@ -53,7 +61,8 @@ def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:
         return 2
     if config.positions == "bias":
         return 3 if config.dropout else 2
-    unequal = config.latent is not None or plan.dynamic == "revised"  # widths of values and of queries
+    # Widths of values and of queries.
+    unequal = config.latent is not None or plan.dynamic == "revised" or config.differential
     return 0 if fused else 3 if config.dropout else int(unequal)
 
 
@@ -92,7 +101,7 @@ def training_bytes(
     """
     weights = 4 * total_parameters(config, plan)
     kept = activations(config, plan, fused=fused) if kept is None else kept
-    step = activation_bytes(config, kept, plan, sequences, number, fused=fused)
+    step = activation_bytes(config, kept, plan, sequences=sequences, number=number, fused=fused)
     tables = visible_bytes(config, plan, fused=fused)
     return max(4 * weights + step - tables, 9 * weights) + tables
 

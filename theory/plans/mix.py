@@ -2,22 +2,25 @@
 
 `q(n, h)`, `k(n, h)` and `v(n, h)` are what the projections of layer n make for head h, both counted from 1.
 `e(n, h)` is what a table of layer n holds for the token itself, whatever the layer reads: one learned row per token and
-head.  `shifted(mix, 1)` is the same sum of what the token before has.
+head.  `shifted(mix, 1)` is the same sum of what the token before has.  Weights are fixed, learned, or gates: numbers
+that a layer computes for every token and head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeGuard
+from typing import Literal, Self, TypeGuard
 
-Kind = Literal["q", "k", "v", "e"]
-KINDS: tuple[Kind, ...] = ("q", "k", "v", "e")  # things are ordered by it: new kinds go to the end
+Kind = Literal["q", "k", "v", "e", "g"]
+KINDS: tuple[Kind, ...] = ("q", "k", "v", "e", "g")  # things are ordered by it: new kinds go to the end
 
 
 @dataclass(frozen=True)
 class Source:
     """The output of one layer's q, k or v projection for one head, or the row of one layer's table (kind e).
+
+    A layer's gate of a head (kind g) weighs such sources, and is none that can be summed itself.
 
     shift    tokens back: 1 is what the token before has, and zeros where there is none
     """
@@ -37,8 +40,55 @@ class Source:
         return replace(self, shift=0) if self.shift else self
 
 
+class _Line:
+    """A weight offset + slope * x.  Arithmetic with fixed numbers gives another weight of the same x."""
+
+    slope: float
+    offset: float
+
+    def value(self, x: float) -> float:
+        """Return the weight for a value of x."""
+        return self.offset + self.slope * x
+
+    def _with(self, slope: float, offset: float) -> Self:
+        return replace(self, slope=slope, offset=offset)  # type: ignore[type-var]  # subclasses are dataclasses
+
+    def named(self, x: str) -> str:
+        """Return the weight in words, for a name of x."""
+        slope = "" if self.slope == 1 else "-" if self.slope == -1 else f"{self.slope:.4g} "
+        text = f"{slope}{x}"
+        if not self.offset:
+            return text
+        sign = "- " if text.startswith("-") else "+ "
+        return f"({self.offset:.4g} {sign}{text.removeprefix('-')})"
+
+    def __mul__(self, factor: float) -> Self:
+        if not is_number(factor):
+            return NotImplemented
+        return self._with(self.slope * factor, self.offset * factor)
+
+    __rmul__ = __mul__
+
+    def __add__(self, addend: float) -> Self:
+        return self._with(self.slope, self.offset + addend) if is_number(addend) else NotImplemented
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Self:
+        return self * -1.0
+
+    def __sub__(self, other: float) -> Self:
+        return self + -other if is_number(other) else NotImplemented
+
+    def __rsub__(self, other: float) -> Self:
+        return -self + other if is_number(other) else NotImplemented
+
+    def __truediv__(self, divisor: float) -> Self:
+        return self * (1 / divisor) if is_number(divisor) else NotImplemented
+
+
 @dataclass(frozen=True)
-class Learned:
+class Learned(_Line):
     """A learned number, for use as a weight: offset + slope * x, with one x per name and plan, wherever it is used.
 
     Arithmetic with fixed numbers gives another weight of the same x: `1 - a`, `-a`, `2 * a`.
@@ -59,49 +109,74 @@ class Learned:
     wide: bool = False
 
     def __str__(self) -> str:
-        slope = "" if self.slope == 1 else "-" if self.slope == -1 else f"{self.slope:.4g} "
-        text = f"{slope}{self.number}"
-        if not self.offset:
-            return text
-        sign = "- " if text.startswith("-") else "+ "
-        return f"({self.offset:.4g} {sign}{text.removeprefix('-')})"
+        return self.named(self.number)
 
     @property
     def number(self) -> str:
         """The name of x, which includes its place among those of its parameter."""
         return self.name if self.place is None else f"{self.name}[{self.place}]"
 
-    def value(self, x: float) -> float:
-        """Return the weight for a value of x."""
-        return self.offset + self.slope * x
 
-    def __mul__(self, factor: float) -> Learned:
-        if not _is_number(factor):
-            return NotImplemented
-        return replace(self, slope=self.slope * factor, offset=self.offset * factor)
+@dataclass(frozen=True)
+class Gated(_Line):
+    """A weight that a layer computes for every token and head: offset + slope * x, where x = sigmoid(map of its input).
 
-    __rmul__ = __mul__
+    The input is what the layer's values are projected from, after the norm.  The map is linear, without a bias, and
+    starts at 0: x is then 1/2.  All weights of one layer and head have one x.
 
-    def __add__(self, addend: float) -> Learned:
-        return replace(self, offset=self.offset + addend) if _is_number(addend) else NotImplemented
+    channels   the first numbers of the input, which the map reads; 0, or more than there are: all
+    """
 
-    __radd__ = __add__
+    layer: int
+    head: int
+    channels: int = 0
+    slope: float = 1.0
+    offset: float = 0.0
 
-    def __neg__(self) -> Learned:
-        return self * -1.0
+    def __str__(self) -> str:
+        return self.named(f"gate({self.layer}, {self.head})")
 
-    def __sub__(self, other: float) -> Learned:
-        return self + -other if _is_number(other) else NotImplemented
+    @property
+    def start(self) -> float:
+        """The first value of x."""
+        return 0.5
 
-    def __rsub__(self, other: float) -> Learned:
-        return -self + other if _is_number(other) else NotImplemented
+    @property
+    def source(self) -> Source:
+        """The layer's gate of the head."""
+        return Source("g", self.layer, self.head)
 
-    def __truediv__(self, divisor: float) -> Learned:
-        return self * (1 / divisor) if _is_number(divisor) else NotImplemented
+    def next_head(self) -> Gated:
+        """Return the same weight of the next head."""
+        return replace(self, head=self.head + 1)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+Weight = float | Learned | Gated
+
+
+def gate(layer: int, head: int, channels: int = 0) -> Gated:
+    """Return the sigmoid gate that a layer computes for a head, from the first `channels` numbers of its input."""
+    return Gated(layer, head, channels)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number, and no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def ill_typed_learned(weight: Learned) -> Iterator[str]:
+    """Yield what of a learned weight is not of its type."""
+    if not isinstance(weight.name, str):
+        yield f"a learned weight's name must be an identifier, got {weight.name!r}"
+    for field in ("start", "slope", "offset"):
+        if not is_number(value := getattr(weight, field)):
+            yield f"the {field} of the learned weight {weight.name} must be a number, got {value!r}"
+    for field in ("shared", "wide"):
+        if not isinstance(value := getattr(weight, field), bool):
+            yield f"`{field}` of the learned weight {weight.name} must be true or false, got {value!r}"
+    place = weight.place
+    if place is not None and (isinstance(place, bool) or not isinstance(place, int)):
+        yield f"the place of the learned weight {weight.name} must be a whole number from 0, got {place!r}"
 
 
 def learned_weights(name: str, starts: Iterable[float], *, shared: bool = False) -> tuple[Learned, ...]:
@@ -111,16 +186,23 @@ def learned_weights(name: str, starts: Iterable[float], *, shared: bool = False)
 
 @dataclass(frozen=True)
 class Term:
-    weight: float | Learned
+    weight: Weight
     source: Source
 
     @property
     def start(self) -> float:
-        """The weight, or the first value of a learned one."""
-        return self.weight.value(self.weight.start) if isinstance(self.weight, Learned) else self.weight
+        """The weight, or the first value of one that is not fixed."""
+        weight = self.weight
+        return weight.value(weight.start) if isinstance(weight, Learned | Gated) else weight
+
+    @property
+    def read(self) -> tuple[Source, ...]:
+        """The sources that must be there of tokens: the one that is weighed, before its shift, and its gate, if any."""
+        gate = (self.weight.source,) if isinstance(self.weight, Gated) else ()
+        return self.source.unshifted, *gate
 
     def __str__(self) -> str:
-        weight = str(self.weight) if isinstance(self.weight, Learned) else f"{self.weight:.4g}"
+        weight = str(self.weight) if isinstance(self.weight, Learned | Gated) else f"{self.weight:.4g}"
         return str(self.source) if weight == "1" else f"{weight} {self.source}"
 
 
@@ -131,13 +213,13 @@ class Mix:
     terms: tuple[Term, ...] = ()
 
     def __add__(self, other: Mix) -> Mix:
-        merged = {(t.source, t.weight if isinstance(t.weight, Learned) else None): t for t in self.terms}
+        merged = {(t.source, t.weight if isinstance(t.weight, Learned | Gated) else None): t for t in self.terms}
         for term in other.terms:
             weight = term.weight
-            key = term.source, weight if isinstance(weight, Learned) else None
+            key = term.source, weight if isinstance(weight, Learned | Gated) else None
             if key in merged:
                 old = merged[key].weight
-                if isinstance(old, Learned) or isinstance(weight, Learned):
+                if isinstance(old, Learned | Gated) or isinstance(weight, Learned | Gated):
                     raise TypeError(f"{term} stands twice in one sum")
                 weight += old
             merged[key] = Term(weight, term.source)
@@ -146,21 +228,22 @@ class Mix:
     def __sub__(self, other: Mix) -> Mix:
         return self + -other
 
-    def __rmul__(self, factor: float | Learned) -> Mix:
-        """Multiply all weights; raise TypeError for the product of two learned ones."""
+    def __rmul__(self, factor: Weight) -> Mix:
+        """Multiply all weights; raise TypeError for the product of two that are not fixed."""
         scaled = []
         for term in self.terms:
-            if isinstance(term.weight, Learned):
-                if isinstance(factor, Learned):
-                    raise TypeError(f"a learned weight multiplies fixed weights, not {self}")
-                weight: float | Learned = term.weight * factor
+            if isinstance(term.weight, Learned | Gated):
+                if isinstance(factor, Learned | Gated):
+                    what = "gate" if isinstance(factor, Gated) else "learned weight"
+                    raise TypeError(f"a {what} multiplies fixed weights, not {self}")
+                weight: Weight = term.weight * factor
             else:
                 weight = factor * term.weight
             if factor != 0:
                 scaled.append(Term(weight, term.source))
         return Mix(tuple(scaled))
 
-    def __mul__(self, factor: float | Learned) -> Mix:
+    def __mul__(self, factor: Weight) -> Mix:
         return factor * self
 
     def __truediv__(self, divisor: float) -> Mix:

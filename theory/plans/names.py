@@ -14,7 +14,7 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any
 
-from theory.errors import BadInput
+from theory.errors import BadInput, at_least
 from theory.plans.architecture import Architecture, Latent, misfits
 from theory.plans.combine import combine
 from theory.plans.plan import Plan, Shape
@@ -69,6 +69,11 @@ def gated_outputs(config: Architecture) -> Architecture:
     return replace(config, output_gate="element")
 
 
+def differential(config: Architecture) -> Architecture:
+    """Subtract the attention of every second head from its neighbour's (Differential Transformer, arXiv 2410.05258)."""
+    return replace(config, differential=True)
+
+
 def rezero(config: Architecture) -> Architecture:
     """Multiply what each sublayer puts out by a learned number, at first 0 (ReZero, arXiv 2003.04887)."""
     return replace(config, output_scale="number")
@@ -79,9 +84,14 @@ def layer_scale(config: Architecture, start: float = 0.1) -> Architecture:
     return replace(config, output_scale="vector", scale_start=start)
 
 
-def laurel(config: Architecture, rank: int = 0) -> Architecture:
-    """Add a low-rank map of what each sublayer reads to its output (LAuReL-LR, arXiv 2411.07501)."""
-    return replace(config, residual_rank=rank or max(1, config.d_model // 16))
+def laurel(config: Architecture, rank: int | None = None) -> Architecture:
+    """Add a low-rank map of what each sublayer reads to its output (LAuReL-LR, arXiv 2411.07501).
+
+    Its rank is by default a sixteenth of the model's width.
+    """
+    if rank is not None:
+        at_least("rank", rank, 1)
+    return replace(config, residual_rank=max(1, config.d_model // 16) if rank is None else rank)
 
 
 def parallel(config: Architecture) -> Architecture:
@@ -97,6 +107,7 @@ SIZES: dict[str, Callable[..., Architecture]] = {  # what is not a plan's, but t
     "qk-norm": qk_norm,
     "gated-heads": gated_heads,
     "gated-outputs": gated_outputs,
+    "differential": differential,
     "rezero": rezero,
     "layer-scale": layer_scale,
     "laurel": laurel,
@@ -139,7 +150,7 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
     if len(set(named)) < len(named):
         raise BadName(f"{next(name for name in named if named.count(name) > 1)} is there twice")
     for name, options in map(parsed, of_sizes):
-        config = called(name, SIZES[name], options, config)
+        config = called(name, SIZES[name], options, first=config)
     return config, "+".join(part for part in parts if part not in of_sizes) or "vanilla"
 
 
@@ -182,7 +193,7 @@ def _plan(part: str, shape: Shape) -> Plan:
         raise BadName(f"{name} says something of a model's architecture; here there is no model")
     if name not in VARIANTS:
         raise BadName(unknown("variant", name, [*VARIANTS, *SIZES], others={"preset": PRESETS}))
-    return called(name, VARIANTS[name].make, options, shape)
+    return called(name, VARIANTS[name].make, options, first=shape)
 
 
 def parsed(part: str) -> tuple[str, str]:
@@ -236,13 +247,13 @@ def pairs(name: str, text: str) -> dict[str, str]:
 
 
 def _value(what: str, text: str, default: object) -> object:
-    """Return a number of the default's type, or a tuple of numbers where the default is one."""
+    """Return a number of the default's type, or a tuple of them where it is one; without a default, a whole number."""
     try:
         value = literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     numbers = value if isinstance(value, tuple) and isinstance(default, tuple) else (value,)
-    kinds, words = (int, "whole numbers") if isinstance(default, int | tuple) else (int | float, "numbers")
+    kinds, words = (int, "whole numbers") if isinstance(default, int | tuple | None) else (int | float, "numbers")
     if not numbers or not all(isinstance(x, kinds) and not isinstance(x, bool) for x in numbers):
         expected = f"{words} in brackets" if isinstance(default, tuple) else f"a {words[:-1]}"
         raise BadName(f"{what} must be {expected}, got {text!r}")

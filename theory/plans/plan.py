@@ -10,7 +10,8 @@ projections make of its input, for head h.  A plan gives each head, as sums of t
 
 so that ResFormer is `values = 0.5 * v(n, h) + 0.5 * v(1, h)`.  Keys and values may be lists of equal length: the head
 then attends over their concatenation along time, with one softmax.  `e(n, h)`, a row of a table for the token itself,
-may stand among values and beside them, and values may be `shifted` by tokens.  A head whose values are `NOTHING` is not
+may stand among values and beside them, and values may be `shifted` by tokens; `gate(n, h)`, a number that layer n
+computes for every token, may weigh keys and values.  A head whose values are `NOTHING` is not
 built, and neither is a projection that nobody reads.  Under grouped queries a head is a key/value head with all of its
 queries.
 
@@ -26,17 +27,22 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from theory.errors import at_least, field_problems
+from theory.errors import BadInput, at_least, field_problems
 from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual, depth_problems
 from theory.plans.mix import (
     KINDS,
     NOTHING,
+    Gated,
     Kind,
     Learned,
     Mix,
     Source,
     Term,
+    Weight,
     e,
+    gate,
+    ill_typed_learned,
+    is_number,
     k,
     learned_weights,
     q,
@@ -51,12 +57,14 @@ __all__ = [
     "Chain",
     "DepthAttention",
     "DepthAverage",
+    "Gated",
     "Learned",
     "Mix",
     "Plan",
     "Residual",
     "Shape",
     "e",
+    "gate",
     "k",
     "learned_weights",
     "plan",
@@ -105,7 +113,7 @@ class HeadPlan:
         return bool(self.values)
 
 
-ABSENT = HeadPlan(NOTHING, (), (), NOTHING)
+ABSENT = HeadPlan(NOTHING, (), (), beside=NOTHING)
 
 
 @dataclass(frozen=True)
@@ -156,9 +164,9 @@ class Plan:
         attended: set[Source] = set()
         for n, h in self.shape.cells():
             head = self.head(n, h)
-            over_time = [t.source.unshifted for mix in (*head.keys, *head.values) for t in mix.terms]
+            over_time = [s for mix in (*head.keys, *head.values) for t in mix.terms for s in t.read]
             attended.update(over_time)
-            within = [t.source for mix in (head.query, head.beside) for t in mix.terms]
+            within = [s for mix in (head.query, head.beside) for t in mix.terms for s in t.read]
             last |= dict.fromkeys(over_time + within, n)
         order = sorted(last, key=lambda s: (s.layer, KINDS.index(s.kind), s.head))
         return tuple(Lifetime(s, last[s], s in attended) for s in order)
@@ -186,6 +194,13 @@ class Plan:
         return parameters
 
     @cached_property
+    def _gate_channels(self) -> Mapping[int, int]:
+        heads = (self.head(*cell) for cell in self.shape.cells())
+        mixes = (mix for head in heads for mix in (*head.keys, *head.values, head.beside))
+        gates = (term.weight for mix in mixes for term in mix.terms if isinstance(term.weight, Gated))
+        return {weight.layer: weight.channels for weight in gates}
+
+    @cached_property
     def _built(self) -> Mapping[tuple[Kind, int], tuple[int, ...]]:
         heads: dict[tuple[Kind, int], list[int]] = {}
         for life in self._lifetimes:
@@ -211,13 +226,13 @@ def plan(
 ) -> Plan:
     """Build a plan from rules (layer, head) -> mix; an omitted rule is that of a vanilla Transformer.
 
-    Raises ValueError, with the first of `problems(plan)`, if the rules make no sense together.
+    Raises BadInput, with the first of `problems(plan)`, if the rules make no sense together.
     """
 
     def sums(what: str, n: int, h: int, result: object) -> Segments:
         mixes = tuple(result) if isinstance(result, tuple | list) else (result,)
         if not all(isinstance(mix, Mix) for mix in mixes):
-            raise ValueError(f"layer {n}, head {h}: {what} must be sums of sources, one or a list, not {result!r}")
+            raise BadInput(f"layer {n}, head {h}: {what} must be sums of sources, one or a list, not {result!r}")
         return tuple(mix for mix in mixes if mix.terms)
 
     def head(n: int, h: int) -> HeadPlan:
@@ -227,12 +242,14 @@ def plan(
         query, addend = queries(n, h), beside(n, h)
         for what, mix in (("queries", query), ("beside", addend)):
             if not isinstance(mix, Mix):
-                raise ValueError(f"layer {n}, head {h}: {what} must be a sum of sources, not {mix!r}")
-        return HeadPlan(query, sums("keys", n, h, keys(n, h)), attended, addend)
+                raise BadInput(f"layer {n}, head {h}: {what} must be a sum of sources, not {mix!r}")
+        return HeadPlan(query, sums("keys", n, h, keys(n, h)), attended, beside=addend)
 
     layers, heads = range(1, shape.layers + 1), range(1, shape.heads + 1)
     table = tuple(tuple(head(n, h) for h in heads) for n in layers)
-    return checked(Plan(shape, table, depth, dynamic, feed_forward, output_projection))
+    return checked(
+        Plan(shape, table, depth, dynamic=dynamic, feed_forward=feed_forward, output_projection=output_projection)
+    )
 
 
 PARTS: dict[str, Callable[[HeadPlan], object]] = {
@@ -266,9 +283,9 @@ def _layers(numbers: list[int]) -> str:
 
 
 def checked(plan: Plan) -> Plan:
-    """Return the plan itself.  Raises ValueError with the first of its problems."""
+    """Return the plan itself.  Raises BadInput with the first of its problems."""
     for problem in problems(plan):
-        raise ValueError(problem)
+        raise BadInput(problem)
     return plan
 
 
@@ -284,6 +301,7 @@ def problems(plan: Plan) -> list[str]:
 def _problems_of_heads(plan: Plan) -> Iterator[str]:
     first: dict[str, Learned] = {}
     alike: dict[str, Learned] = {}
+    channels: dict[int, int] = {}
     for n, h in plan.shape.cells():
         head, where = plan.head(n, h), f"layer {n}, head {h}"
         if head.live and not head.query.terms:
@@ -294,8 +312,11 @@ def _problems_of_heads(plan: Plan) -> Iterator[str]:
         uses += [("k", mix) for mix in head.keys] + [("v", mix) for mix in head.values]
         for kind, mix in uses:
             for term in mix.terms:
-                yield from _problems_of_term(plan.shape, term, kind, n, where)
-                if isinstance(weight := term.weight, Learned):
+                yield from _problems_of_term(plan.shape, term, kind, layer=n, where=where)
+                weight = term.weight
+                if isinstance(weight, Gated) and channels.setdefault(weight.layer, weight.channels) != weight.channels:
+                    yield f"{where}: the gates of layer {weight.layer} do not all read the same channels"
+                if isinstance(weight, Learned) and not any(ill_typed_learned(weight)):
                     if first.setdefault(weight.number, weight).start != weight.start:
                         yield f"{where}: the learned weight {weight.number} has two starting values"
                     before = alike.setdefault(weight.name, weight)
@@ -326,25 +347,45 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
     elif source.shift and source.kind in ("q", "k"):
         yield f"{where}: {source} has the position of another token; only values and tables are shifted"
     if isinstance(weight, Learned):
-        yield from _problems_of_learned(weight, where)
-    if not math.isfinite(term.start):
+        ill_typed = [f"{where}: {problem}" for problem in ill_typed_learned(weight)]
+        yield from ill_typed or _problems_of_learned(weight, where)
+        if ill_typed:
+            return
+    if isinstance(weight, Gated):
+        yield from _problems_of_gate(shape, weight, source, kind=kind, layer=layer, where=where)
+        return
+    if not is_number(weight) and not isinstance(weight, Learned):
+        yield f"{where}: the weight of {source} must be a number, Learned or a gate, got {weight!r}"
+    elif not math.isfinite(term.start):
         yield f"{where}: the weight of {source} is not finite"
 
 
 def _problems_of_learned(weight: Learned, where: str) -> Iterator[str]:
     if not weight.name.isidentifier():
         yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
-    for name in ("shared", "wide"):
-        if not isinstance(getattr(weight, name), bool):
-            got = f"must be true or false, got {getattr(weight, name)!r}"
-            yield f"{where}: `{name}` of the learned weight {weight.name} {got}"
     if weight.place is not None and weight.wide:
         yield f"{where}: the learned weight {weight.name} is as wide as a head, and so has no place in another"
-    elif weight.place is not None and (type(weight.place) is not int or weight.place < 0):
+    elif weight.place is not None and weight.place < 0:
         got = f"must be a whole number from 0, got {weight.place!r}"
         yield f"{where}: the place of the learned weight {weight.name} {got}"
     if not math.isfinite(weight.slope) or not weight.slope:
         yield f"{where}: the learned weight {weight.name} must count with a finite slope other than 0"
+
+
+def _problems_of_gate(
+    shape: Shape, weight: Gated, source: Source, kind: Kind, layer: int, *, where: str
+) -> Iterator[str]:
+    if not type(weight.layer) is type(weight.head) is type(weight.channels) is int or weight.channels < 0:
+        yield f"{where}: a gate names a layer, a head and a number of channels from 0 by whole numbers, got {weight!r}"
+    elif not 1 <= weight.layer <= layer or not 1 <= weight.head <= shape.heads:
+        yield f"{where}: {weight} is of a later layer, or of a layer or head that is not there"
+    if kind == "q":
+        yield f"{where}: gates are made for keys and values; they cannot weigh queries"
+    if source.shift:
+        yield f"{where}: {source} cannot be weighed by a gate, which is of the token itself"
+    numbers = weight.slope, weight.offset
+    if not all(map(is_number, numbers)) or not all(map(math.isfinite, numbers)) or not weight.slope:
+        yield f"{where}: a gate must count with a finite slope other than 0"
 
 
 def _problems_of_layers(plan: Plan) -> Iterator[str]:
@@ -390,6 +431,11 @@ def shifts(plan: Plan) -> Mapping[tuple[Kind, int], Mapping[int, int]]:
     The keys are kinds and layers, as those of `built`.
     """
     return plan._shifts
+
+
+def gate_channels(plan: Plan) -> Mapping[int, int]:
+    """Return the channels that the gates of sources read, by the layer whose gates they are; 0: all."""
+    return plan._gate_channels
 
 
 def longest_shift(plan: Plan) -> int:
@@ -439,12 +485,12 @@ def _learned(plan: Plan) -> Iterator[Learned]:
 class Run:
     """Neighbouring heads with one rule: head first + i reads, for each term, head start + i.
 
-    terms   (weight, kind, layer, start, shift) each
+    terms   (weight, kind, layer, start, shift) each; a gate's is that of the first head, and others follow
     """
 
     first: int
     count: int
-    terms: tuple[tuple[float | Learned, Kind, int, int, int], ...]
+    terms: tuple[tuple[Weight, Kind, int, int, int], ...]
 
 
 def runs(heads: tuple[int, ...], mixes: tuple[Mix, ...]) -> tuple[Run, ...]:
@@ -453,7 +499,10 @@ def runs(heads: tuple[int, ...], mixes: tuple[Mix, ...]) -> tuple[Run, ...]:
     rules = [tuple((weight, s.kind, s.layer, s.head, s.shift) for weight, s in terms) for terms in sources]
     breaks = [0]
     for i, (before, after) in enumerate(pairwise(zip(heads, rules, strict=True)), 1):
-        following = tuple((weight, kind, layer, head + 1, shift) for weight, kind, layer, head, shift in before[1])
+        following = tuple(
+            (weight.next_head() if isinstance(weight, Gated) else weight, kind, layer, head + 1, shift)
+            for weight, kind, layer, head, shift in before[1]
+        )
         if after != (before[0] + 1, following):
             breaks.append(i)
     return tuple(Run(heads[a], b - a, rules[a]) for a, b in pairwise([*breaks, len(heads)]))

@@ -7,7 +7,7 @@ throughout.  Standard library only.
 
 from __future__ import annotations
 
-from theory.plans.accounting import norm_parameters, parameters, projections, total_parameters
+from theory.plans.accounting import norm_parameters, pair_parameters, parameters, projections, total_parameters
 from theory.plans.architecture import Architecture
 from theory.plans.memory import activations, answered, reads_over_depth
 from theory.plans.plan import Plan, lifetimes
@@ -26,7 +26,8 @@ def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
         reads = p.reads_input or (n == 1 and config.copy_rank is not None)
         rows = config.d_model + config.qkv_bias
         count = rows * p.projected + gain * (reads or config.parallel)
-        count += config.d_model * p.output_gate
+        count += config.d_model * p.output_gate + p.source_gate_map
+        count += pair_parameters(config) * bool(p.attended)
         count += (p.attended + config.bias) * config.d_model * bool(p.attended) * plan.output_projection
         count += config.qk_norm * config.width * (bool(p.query) + bool(p.key))
         if config.positions == "bias":

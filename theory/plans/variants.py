@@ -53,7 +53,7 @@ def variant(paper: Paper | None, place: str, changes: str) -> Callable[[Callable
 
     def register(make: Callable[..., Plan]) -> Callable[..., Plan]:
         name = make.__name__.replace("_", "-")
-        VARIANTS.register(name, Variant(name, make, paper, place, changes), make.__module__)
+        VARIANTS.register(name, Variant(name, make, paper, place=place, changes=changes), make.__module__)
         return make
 
     return register

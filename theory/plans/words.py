@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from theory.plans.architecture import Architecture
 from theory.plans.depth import Depth
-from theory.plans.mix import Learned, Mix, Term
+from theory.plans.mix import Gated, Learned, Mix, Term
 from theory.plans.plan import ABSENT, HeadPlan, Plan, Run, runs
 from theory.plans.variants import vanilla
 
@@ -91,7 +91,10 @@ def _without_places(mix: Mix) -> Mix:
 def _sum(run: Run, layer: int) -> str:
     terms = []
     for weight, kind, source, start, shift in run.terms:
-        number = f"{weight} " if isinstance(weight, Learned) else "" if weight == 1 else f"{weight:.3g} "
+        if isinstance(weight, Gated):
+            number = f"{weight.named(_gate_words(weight, run, layer))} "
+        else:
+            number = f"{weight} " if isinstance(weight, Learned) else "" if weight == 1 else f"{weight:.3g} "
         whose = "own" if source == layer else f"layer {source}"
         if kind == "e":
             whose = "own table" if source == layer else f"layer {source}'s table"
@@ -101,6 +104,14 @@ def _sum(run: Run, layer: int) -> str:
         before = f", {shift} token{'s' if shift > 1 else ''} before" if shift else ""
         terms.append(number + whose + before)
     return " + ".join(terms)
+
+
+def _gate_words(weight: Gated, run: Run, layer: int) -> str:
+    """Return the name of the gates that weigh a run of heads, which are their own where nothing else is said."""
+    whose = "gate" if weight.layer == layer else f"layer {weight.layer}'s gate"
+    if weight.head == run.first:
+        return whose
+    return f"{whose} of {_heads(range(weight.head, weight.head + run.count))}"
 
 
 def _span(heads: Sequence[int]) -> str:
@@ -155,6 +166,8 @@ def layer_words(config: Architecture, plan: Plan) -> str:
     if config.windows:
         sizes = ", ".join(str(size) if size else "all" for size in config.windows)
         parts.append(f"windows of {sizes} tokens, layer by layer in turn")
+    if config.differential:
+        parts.append("differences of pairs of heads")
     if config.output_gate != "no":
         parts.append(f"a sigmoid gate of outputs, one per {'head' if config.output_gate == 'head' else 'number'}")
     if config.output_scale != "no":

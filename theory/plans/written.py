@@ -4,7 +4,7 @@
     HEAD    {"query": MIX, "keys": [MIX, ..], "values": [MIX, ..], "beside": MIX}, or null for one that is not built
     MIX     [[weight, "v", layer, head], ..], with the tokens of a shift as one more number; a learned weight is
             {"name": .., "start": ..}, with those fields of `theory.plans.mix.Learned` besides that have another value
-            than the usual one
+            than the usual one; a gate is {"gate": [layer, head]}, with those of `theory.plans.mix.Gated` likewise
 
 Standard library only.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from theory.errors import BadInput
 from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual
 from theory.plans.identity import canonical
-from theory.plans.mix import KINDS, Learned, Mix, Source, Term
+from theory.plans.mix import KINDS, Gated, Learned, Mix, Source, Term, ill_typed_learned
 from theory.plans.plan import ABSENT, HeadPlan, Plan, Shape, checked
 from theory.plans.registry import owner
 from theory.plans.streams import Streams
@@ -86,6 +86,9 @@ def _head(head: HeadPlan) -> dict[str, Any] | None:
 
 def _mix(mix: Mix) -> list[list[Any]]:
     def weight(term: Term) -> Any:
+        if isinstance(term.weight, Gated):
+            fields = canonical(term.weight)
+            return {"gate": [fields.pop("layer"), fields.pop("head")], **fields}
         return canonical(term.weight) if isinstance(term.weight, Learned) else term.weight
 
     return [
@@ -98,7 +101,7 @@ def _read_head(head: Mapping[str, Any] | None) -> HeadPlan:
     if head is None:
         return ABSENT
     keys, values = (tuple(_read_mix(mix) for mix in head[name]) for name in ("keys", "values"))
-    return HeadPlan(_read_mix(head["query"]), keys, values, _read_mix(head["beside"]))
+    return HeadPlan(_read_mix(head["query"]), keys, values, beside=_read_mix(head["beside"]))
 
 
 def _read_mix(terms: Any) -> Mix:
@@ -110,7 +113,7 @@ def _read_mix(terms: Any) -> Mix:
             raise TypeError(f"layer and head, and perhaps a shift, are whole numbers, not {places!r}")
         source = Source(kind, *places)
         if isinstance(weight, Mapping):
-            found.append(Term(_read_learned(weight), source))
+            found.append(Term(_read_gate(weight) if "gate" in weight else _read_learned(weight), source))
         elif isinstance(weight, int | float) and not isinstance(weight, bool):
             found.append(Term(weight, source))
         else:
@@ -120,14 +123,12 @@ def _read_mix(terms: Any) -> Mix:
 
 def _read_learned(fields: Mapping[str, Any]) -> Learned:
     learned = Learned(**fields)
-    numbers = (learned.start, learned.slope, learned.offset)
-    flags = (learned.shared, learned.wide)
-    place = learned.place
-    if (
-        not isinstance(learned.name, str)
-        or any(isinstance(x, bool) or not isinstance(x, int | float) for x in numbers)
-        or not all(isinstance(x, bool) for x in flags)
-        or not (place is None or (isinstance(place, int) and not isinstance(place, bool)))
-    ):
-        raise TypeError(f"a learned weight {learned!r}")
+    for problem in ill_typed_learned(learned):
+        raise TypeError(problem)
     return learned
+
+
+def _read_gate(content: Mapping[str, Any]) -> Gated:
+    fields = dict(content)
+    layer, head = fields.pop("gate")
+    return Gated(layer, head, **fields)

@@ -78,7 +78,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.errors import BadInput, at_least
-from theory.plans.mix import Learned, Mix
+from theory.plans.mix import Gated, Learned, Mix
 from theory.plans.plan import STREAM, Plan
 from theory.plans.recall import Form
 
@@ -278,7 +278,7 @@ def _covered(plan: Plan) -> None:
     for n, h in plan.shape.cells():
         head = plan.head(n, h)
         mixes = (head.query, *head.keys, *head.values)
-        learned = any(isinstance(term.weight, Learned) for mix in mixes for term in mix.terms)
+        learned = any(isinstance(term.weight, Learned | Gated) for mix in mixes for term in mix.terms)
         if len(head.values) > 1 or head.beside.terms or learned:
             raise BadInput("the lead is proved for one list of keys, fixed weights and nothing beside the attention")
         if any(term.source.kind == "e" or term.source.shift for mix in mixes for term in mix.terms):

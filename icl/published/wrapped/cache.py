@@ -68,8 +68,8 @@ class Kept:
 
     @property
     def windowed(self) -> bool:
-        """True if layers attend over their windows alone; a bias between positions is one between all columns."""
-        return self.config.positions != "bias" and any(map(self.config.window_of, range(1, self.config.n_layers + 1)))
+        """True if some layer attends over its window alone."""
+        return any(map(self.config.window_of, range(1, self.config.n_layers + 1)))
 
     def _windows(self) -> dict[str, int]:
         """Return how many of the last columns of an entry are read, by entry; 0: all."""
@@ -172,10 +172,9 @@ class Past:
         window = self.kept.config.window_of(layer) if self.cropped else 0
         return min(self.columns, window - 1 + self.new) if window else self.columns
 
-    @property
-    def held(self) -> Tensor:
-        """The positions of all columns, (columns,) or (batch, columns)."""
-        column = torch.arange(self.columns, device=self.nothing.device)
+    def held(self, layer: int) -> Tensor:
+        """Return the positions of the columns that a layer attends over, (columns,) or (batch, columns)."""
+        column = torch.arange(self.columns - self.count(layer), self.columns, device=self.nothing.device)
         return column if self.first is None else (column - self.first).clamp(min=0)
 
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Segments, Mapping[str, Tensor]]:
@@ -205,10 +204,8 @@ class Past:
         )
         return slice(piece.head, piece.head + piece.heads), key, value
 
-    def extended(self, name: str, new: Tensor) -> Tensor:
-        place = self.kept.places[name]
-        self._keep(place, {name: new})
-        layer = next(n for n in range(1, self.kept.config.n_layers + 1) if gate_entry(n) == name)
+    def extended(self, layer: int, name: str, new: Tensor) -> Tensor:
+        self._keep(self.kept.places[name], {name: new})
         return self._last(name, layer)
 
     def _keep(self, place: int, made: Mapping[str, Tensor]) -> None:
@@ -236,7 +233,7 @@ class Past:
             found = self._last(base, layer, shift)
         if not shift:
             return found
-        follows = (self.held >= shift)[..., -found.shape[2] :]
+        follows = self.held(layer) >= shift
         return found * (follows if follows.dim() == 1 else follows[:, None])[..., None]
 
 

@@ -178,7 +178,7 @@ def test_a_window_is_timed_over_what_it_shows_and_turns_are_alike(monkeypatch):
 
     def watched(of, new, device):
         past = honest(of, new, device)
-        seen.setdefault(of.window, []).append(past.columns.stop - past.columns.start)
+        seen.setdefault(of.windows[0], []).append(len(past.held(1)))
         return past
 
     def their_update(layer, keys, *others, **more):

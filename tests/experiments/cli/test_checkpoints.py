@@ -114,6 +114,21 @@ def test_transformers_reads_text_with_the_tokenizer_of_the_training(work, tmp_pa
     assert outcome(["generate", str(work / "vanilla"), *options])[1] == there + "\n"
 
 
+@pytest.mark.parametrize(
+    ("variant", "changed"),
+    [("skipv1", True), ("resformer-learned", False), ("unet-skips", True), ("unet-skips:start=0", False)],
+)
+def test_a_conversion_says_whether_the_model_is_another_at_first(work, tmp_path, variant, changed):
+    options = ["convert", str(work / "vanilla"), "--variant", variant, "--out"]
+    status, out, _ = outcome([*options, str(tmp_path / "run")])
+    assert status == 0
+    assert ("before any training its scores differ" in out) == changed
+    assert ("it gives the other model's scores" in out) != changed
+    about = json.loads(outcome([*options, str(tmp_path / "again"), "--json"])[1])
+    old, new = (icl.load(folder)(tokens()).detach() for folder in (work / "vanilla", tmp_path / "run"))
+    assert (about["change"] > 1e-3) == changed == (float((new - old).norm() / old.norm()) > 1e-3)
+
+
 def test_json_and_words(work, tmp_path):
     out = outcome(["export", str(work / "skipv1"), "--out", str(tmp_path / "a"), "--dtype", "bfloat16", "--json"])[1]
     about = json.loads(out)

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from experiments.cli.describe import description, markdown, percent, variant_rows
+from experiments.cli.describe import description, markdown, percent, print_description, variant_rows
 from experiments.drawing.plans import FIRST, draw
 from theory.plans.names import model, resolve
 from theory.plans.plan import Shape
@@ -83,6 +83,8 @@ def test_layers_and_depth_in_words():
     assert layer_words(*model("llama-60m", "window:size=7+qk-norm")) == told
     config, plan = model("llama-60m", "skipv1+gqa+window")
     assert (config.kv_heads, config.window, plan) == (4, config.context // 4, resolve("skipv1", config.shape))
+    pairs = "8 heads of 64, differences of pairs of heads, feed-forward of 1376"
+    assert layer_words(*model("llama-60m", "differential")) == pairs
     assert layer_words(*model("llama-60m", "mla")) == "8 heads from a latent of 128, feed-forward of 1376"
     words = [
         depth_words(resolve(name, SIX_BY_FOUR).depth) for name in ("vanilla", "attnres-block:size=3", "attnres-static")
@@ -100,7 +102,17 @@ def test_what_is_saved_is_against_vanilla_on_the_preset_s_own_sizes():
     about = description("llama-60m", "vanilla", *model("llama-60m"), "fp32", 7)
     assert about["stated_parameters"] == "60M"
     assert about["cache_bytes_per_token"] == 8 * 2 * 512 * 4
+    assert about["cache_bytes_per_sequence"] == 7 * about["cache_bytes_per_token"]
     assert (about["context"], about["depth_bytes_per_token"]) == (7, 512 * 4)
+
+
+def test_a_sequence_s_cache_is_smaller_under_windows(capsys):
+    variant = "windows:pattern=(100,0)"
+    config, plan = model("llama-60m", variant)
+    about = description("llama-60m", variant, config, plan)
+    assert about["cache_bytes_per_sequence"] == 2 * 2 * 512 * (4 * 200 + 4 * 1024)
+    print_description(about, plan)
+    assert f"under their windows, {4 * 512 * 4 * 1224:,} bytes for 1,024 tokens" in capsys.readouterr().out
 
 
 def test_a_variant_that_does_not_fit_a_preset_has_no_costs():
@@ -134,6 +146,13 @@ def test_the_picture_has_a_cell_for_every_term():
     mixed = draw(*model("llama-60m", "resformer"), "").axes[0]
     assert len(cells(mixed)) == 8 + 7 * 8 * 2
     assert {round(cell.get_width(), 3) for cell in cells(mixed)} == {0.88, 0.44}
+
+
+def test_the_picture_marks_gates():
+    figure = draw(*model("llama-60m", "gated-value-embeddings"), "")
+    marked = [cell for cell in cells(figure.axes[0]) if cell.get_hatch()]
+    assert len(marked) == 4 * 8
+    assert "a weight of every token's own" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_the_picture_tells_depth_rules_apart():

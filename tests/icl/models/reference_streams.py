@@ -143,14 +143,42 @@ def generalised(stack: Stack, step: int, outputs: list[Tensor], sums: int) -> li
     return [(G * (b[s] + torch.einsum("btdj,d->btj", G, w[s]).clamp(min=0)[..., None, :])).sum(-1) for s in range(sums)]
 
 
-def deepcrossattention(stack: Stack) -> Tensor:
-    """DeepCrossAttention: three sums of all outputs for an attention, whose residual is its queries' sum."""
+def deepcrossattention(stack: Stack, last: int = 0, first: int = 1, between: int = 1) -> Tensor:
+    """DeepCrossAttention: three sums of all outputs for an attention, whose residual is its queries' sum.
+
+    last    with it, k-DCA: the first outputs and the last k are read by themselves, the others as their sum
+    """
+
+    def read(outputs: list[Tensor]) -> list[Tensor]:
+        if not last or len(outputs) <= first + last:
+            return outputs
+        pooled = [sum(outputs[first:-last])] if between else []
+        return [*outputs[:first], *pooled, *outputs[-last:]]
+
     outputs = [stack.embedding]
     for i, (attend, feed_forward) in enumerate(stack.layers):
-        query, key, value = generalised(stack, 2 * i, outputs, 3)
+        query, key, value = generalised(stack, 2 * i, read(outputs), 3)
         attended = attend(query, key, value)
         outputs.append(attended + feed_forward(attended + query))
-    return generalised(stack, 2 * len(stack.layers), outputs, 1)[0]
+    return generalised(stack, 2 * len(stack.layers), read(outputs), 1)[0]
+
+
+def delta_attnres(stack: Stack) -> Tensor:
+    """Delta Attention Residuals: h~ = h + sum_i softmax_i(w^T RMSNorm(v_i)) v_i, v_0 = h_0, and h <- h + f(h~).
+
+    The norm's gain is in w.  Before the first output there is nothing to attend over.
+    """
+    h, deltas = stack.embedding, [stack.embedding]
+    for k, f in enumerate(stack.sublayers):
+        read = h
+        if k:
+            V = torch.stack(deltas)
+            logits = torch.einsum("d,nbtd->nbt", stack.w[f"depth.map.step_{k}"][0], rms(V, stack.eps))
+            shares = logits.exp() / logits.exp().sum(0)
+            read = h + torch.einsum("nbt,nbtd->btd", shares, V)
+        deltas.append(f(read))
+        h = h + deltas[-1]
+    return h
 
 
 def denseformer_sparse(stack: Stack, dilation: int = 4, period: int = 5) -> Tensor:
@@ -174,5 +202,6 @@ STREAMS: dict[str, Callable[..., Tensor]] = {
     "unet-skips": unet_skips,
     "mudd": mudd,
     "deepcrossattention": deepcrossattention,
+    "delta-attnres": delta_attnres,
     "denseformer-sparse": denseformer_sparse,
 }

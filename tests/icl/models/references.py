@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -47,6 +47,10 @@ class Layer:
     def e(self, m: int, h: int) -> Tensor:
         """The rows of layer m's table for the tokens."""
         return self.project("table", m, h)
+
+    def gate(self, m: int, h: int, channels: int) -> Tensor:
+        """The sigmoid of layer m's map of the first numbers of its input to one per token, for head h."""
+        return self.project(f"gate:{channels}", m, h)
 
     def weight(self, name: str, place: int) -> Tensor:
         """One of the numbers, from 0, of a learned parameter; in a rehearsal there is only one."""
@@ -206,6 +210,8 @@ class Attentions:
         normed = [norm(self.w, f"{name}.norm", self.made, y) for y in (x, *(keys_and_values or (x, x)))]
         self.inputs[n] = dict(zip(("query", "key", "value"), normed, strict=True))
         heads = self.latent_heads(n) if self.made.latent else self.heads(n)
+        if self.made.differential:
+            heads = self.differences(n)
         if self.made.output_gate != "no":
             heads = self.gated(n, heads)
         joined = torch.cat([u.transpose(1, 2).flatten(2) for u in heads], -1)
@@ -217,6 +223,31 @@ class Attentions:
         gates = 1 / (1 + (-gates).exp())
         parts = gates.chunk(len(heads), -1)
         return [u * g.unflatten(-1, (u.shape[1], -1)).transpose(1, 2) for u, g in zip(heads, parts, strict=True)]
+
+    def differences(self, n: int) -> list[Tensor]:
+        """Differential Transformer, 2.1: (1 - l) RMSNorm((softmax(Q1 K1) - lambda softmax(Q2 K2)) V), l by the layer.
+
+        A variant's formula is asked once for a head's matrix and once for its values, which it multiplies.
+        """
+        w, name, pairs = self.w, f"layers.{n - 1}.attention.difference", []
+        for h in range(1, self.made.kv_heads + 1):
+            matrices: list[Tensor] = []
+
+            def kept(queries: Tensor, keys: Tensor, matrices: list[Tensor] = matrices) -> Tensor:
+                matrices.append(score(self.made, n, queries, keys))
+                return torch.eye(keys.shape[-2], dtype=keys.dtype)
+
+            values = self.reference.head(replace(self.layer(n), score=kept), h)
+            pairs.append((matrices[0], values[:, :1]))
+        begin = 0.8 - 0.6 * math.exp(-0.3 * (n - 1))
+        products = [w[f"{name}.{a}_query"] @ w[f"{name}.{a}_key"] for a in ("first", "second")]
+        weight = math.e ** products[0] - math.e ** products[1] + begin
+        heads: list[list[Tensor]] = []
+        for (one, left), (two, right) in zip(pairs[::2], pairs[1::2], strict=True):
+            u = (one - weight * two) @ torch.cat([left, right], -1)
+            u = (1 - begin) * rms(u, self.made.norm_eps) * w[f"{name}.norm.weight"]
+            heads.append([*u.split(self.made.width, -1)])
+        return [half for halves in heads for half in halves]
 
     def layer(self, n: int) -> Layer:
         def project(kind: str, m: int, h: int) -> Tensor:
@@ -242,8 +273,11 @@ class Attentions:
         """(batch, queries a head, T, width), rotated where it is a query or key."""
         made, built = self.made, self.built[kind, m]
         gate = kind in ("query_gate", "key_gate")
+        kind, _, channels = kind.partition(":")
         name = f"layers.{m - 1}.attention." + (kind if gate else f"projections.{kind}")
-        if kind == "table":
+        if channels:
+            y = 1 / (1 + (-linear(self.w, name, self.inputs[m]["value"][..., : int(channels)])).exp())
+        elif kind == "table":
             y = self.w[f"{name}.weight"][self.tokens]
         else:
             y = linear(self.w, name, self.inputs[m][kind.partition("_")[0]])

@@ -24,6 +24,7 @@ ARCHITECTURES = {
     "linear": replace(LLAMA, score="linear", stem=Vectors(5), norm="none", positions="none", d_ff=0),
     "bare head": replace(GPT2, normed="sublayers"),
     "bare sublayers": replace(LLAMA, latent=Latent(12, 4), normed="head"),
+    "pairs": replace(LLAMA, differential=True),
     "copying": replace(LLAMA, stem=Vectors(24, read_in=False), score="linear", mask="context", copy_rank=9),
 }
 OPTIONS = {"attnres-heads": ":heads=3"}

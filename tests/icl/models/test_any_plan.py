@@ -11,7 +11,7 @@ from icl.models.decoder import Decoder
 from icl.testing import check_identity, plans
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture, Tokens, misfits
-from theory.plans.mix import Learned
+from theory.plans.mix import Gated, Learned
 from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual, built, learned_parameters
 from theory.plans.streams import Gate, Streams, Wide
 
@@ -98,6 +98,7 @@ class Naive:
         for group in gates.groups:
             starts = [[next(offsets) for _ in of] for of in (group.bias, group.base)]
             gain, scale = (weights[w.name] if isinstance(w, Learned) else w for w in (group.gain, group.scale))
+            exponentials = []  # of every pass, for a softmax
             for p, x in enumerate(inputs):
                 x = rms(x, 1, eps) if gates.normed else x
                 if gates.hidden:
@@ -105,9 +106,16 @@ class Naive:
                     x = x * (1 + torch.erf(x / 2**0.5)) / 2
                 products = (x @ self.w[f"depth.map.step_{i}"].T)[..., start : start + group.count]
                 here = slice(p * group.count, (p + 1) * group.count)
-                for k, value in enumerate(self.formed(group, gain * products, starts[0][here])):
+                values = self.formed(group, gain * products, starts[0][here])
+                exponentials.append(torch.stack(values, -1).exp())
+                for k, value in enumerate(values):
                     base = starts[1][here][k] if group.base else 0
                     found[p * gates.outputs + start + k] = scale * value + base
+            if group.form == "softmax":
+                for p, mine in enumerate(exponentials):
+                    for k, share in enumerate((mine / sum(exponentials)).unbind(-1)):
+                        base = starts[1][p * group.count + k] if group.base else 0
+                        found[p * gates.outputs + start + k] = scale * share + base
             start += group.count
         return [found[k] for k in range(gates.count)]
 
@@ -170,6 +178,9 @@ class Naive:
         for place, h in enumerate(self.exist.get(("e", n), ())):
             columns = slice(place * WIDTH, (place + 1) * WIDTH)
             self.sources["e", n, h, 0] = self.w[f"{prefix}.projections.table.weight"][self.tokens][..., columns]
+        for place, h in enumerate(self.exist.get(("g", n), ())):
+            row = self.w[f"{prefix}.projections.gate.weight"][place]
+            self.sources["g", n, h, 0] = 1 / (1 + (-(inputs[2][..., : len(row)] @ row)[..., None]).exp())
         heads = []
         for place, h in enumerate(self.plan.live(n)):
             head = self.plan.head(n, h)
@@ -187,6 +198,8 @@ class Naive:
         return sum(self.weight(t.weight) * self.source(t.source, g) for t in mix.terms)
 
     def weight(self, weight):
+        if isinstance(weight, Gated):
+            return weight.offset + weight.slope * self.sources["g", weight.layer, weight.head, 0]
         if not isinstance(weight, Learned):
             return weight
         x = self.w[f"learned.w_{weight.name}"]

@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 
 from icl.models.cache import Cache, step
 from icl.models.decoder import Decoder
+from icl.probes.attention import importance, value_norms
+from icl.probes.cross_layer import nearness
+from icl.probes.recording import observed
+from icl.published.layouts import vocabulary
 from icl.testing import check_identity
 from tests.icl.models.reference_cases import agree, cases, generic
 from tests.icl.models.reference_variants import REFERENCES
 from theory.plans.accounting import cache, flops, parameters, total_parameters
-from theory.plans.architecture import Architecture, Latent, Patches, Tokens, Vectors
+from theory.plans.architecture import Architecture, Latent, Patches, Tokens, Vectors, misfits
 from theory.plans.names import BadName, model, resolve
-from theory.plans.plan import plan
+from theory.plans.plan import NOTHING, plan, v
+from theory.plans.rooms import cache_bytes
 from theory.plans.sharding import sublayer_parameters
 
 # Every part of an architecture, and one that leaves its mechanism out: the control.
@@ -31,8 +36,16 @@ PARTS = {
     "layer-scale": ({"output_scale": "vector", "scale_start": 0.1}, {"output_scale": "no"}),
     "laurel": ({"residual_rank": 2}, {"residual_rank": 0}),
     "parallel": ({"parallel": True}, {"parallel": False}),
+    "differential": ({"differential": True}, {"differential": False}),
 }
-ALL = {"windows": (2, 0), "output_gate": "element", "output_scale": "vector", "residual_rank": 1, "parallel": True}
+ALL = {
+    "windows": (2, 0),
+    "differential": True,
+    "output_gate": "element",
+    "output_scale": "vector",
+    "residual_rank": 1,
+    "parallel": True,
+}
 PLAIN = Architecture(
     d_model=12, n_layers=3, n_heads=4, d_ff=10, context=9, stem=Tokens(7), n_kv_heads=2, head_dim=4, norm_eps=0.1
 )
@@ -41,8 +54,10 @@ EVERY = {name: fields for name, (fields, _) in PARTS.items()} | {"all": ALL}
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_part_is_what_its_paper_writes(name):
+    pairs = {"least_heads": 2, "even": True} if "differential" in EVERY[name] else {}
+
     @settings(max_examples=5)
-    @given(cases(least_layers=2, **EVERY[name]))
+    @given(cases(least_layers=2, **pairs, **EVERY[name]))
     def held(case):
         agree(case, plan(case.made.shape), REFERENCES["vanilla"]())
 
@@ -54,7 +69,7 @@ def test_all_parts_under_a_variant(variant):
     fields = {**ALL, "parallel": False}
 
     @settings(max_examples=3)
-    @given(cases(least_layers=2, least_heads=2, stems=("tokens",), **fields))
+    @given(cases(least_layers=2, least_heads=2, even=True, stems=("tokens",), **fields))
     def held(case):
         agree(case, resolve(variant, case.made.shape), REFERENCES[variant]())
 
@@ -90,10 +105,13 @@ def test_counts_of_parts():
     assert counts["gates"] == 3 * 12 * 16
     assert counts["scales"] == 6 * 12
     assert counts["residual_maps"] == 6 * 2 * 12
+    assert counts["differences"] == 3 * 6 * 4
     assert parameters(replace(PLAIN, parallel=True), plan(PLAIN.shape))["norms"] == (3 + 1) * 12
     vanilla = plan(PLAIN.shape)
     for fields, added in (({"output_gate": "head"}, 3 * 12 * 4), ({"residual_rank": 5}, 6 * 2 * 5 * 12)):
         assert flops(replace(PLAIN, **fields), vanilla, 9) - flops(PLAIN, vanilla, 9) == 2 * added
+    pairs = flops(replace(PLAIN, differential=True), vanilla, 9) - flops(PLAIN, vanilla, 9)
+    assert pairs == 3 * 9 * 2 * 4 * 4  # of every layer, token and head, one more weighted value
     windows = replace(PLAIN, windows=(2, 0, 5))
     per_token = (flops(PLAIN, vanilla, 9) - flops(PLAIN, vanilla, 8)) // 3
     assert flops(PLAIN, vanilla, 9) - flops(windows, vanilla, 9) == per_token * (7 + 0 + 4)
@@ -115,13 +133,47 @@ def test_decoding_from_a_cache_gives_the_same(name, data):
         check_identity(torch.cat(parts, dim=1), built(tokens), terms=100)
 
 
-def test_windows_make_room_in_the_cache():
-    windows = replace(PLAIN, context=100, windows=(3, 5))
-    kept = Cache(Decoder(windows, plan(PLAIN.shape)), 1, 90)
-    assert kept.room == 10
-    assert Cache(Decoder(replace(windows, windows=(3, 0)), plan(PLAIN.shape)), 1, 90).room == 90
-    shifted = Cache(Decoder(windows, resolve("shifted-values", PLAIN.shape)), 1, 90)
-    assert shifted.room == 11
+@pytest.mark.parametrize(
+    ("name", "windows", "rooms"),
+    [
+        ("vanilla", (3, 5), {"k1": 6, "v1": 6, "k2": 8, "v2": 8, "k3": 6, "v3": 6}),
+        ("vanilla", (3, 0), {"k1": 6, "v1": 6, "k2": 90, "v2": 90, "k3": 6, "v3": 6}),
+        ("shifted-values", (3, 5), {"k1": 7, "v1": 7, "k2": 9, "v2": 9, "k3": 7, "v3": 7}),
+        ("svformer", (3, 5), {"k1": 6, "v1": 8, "k2": 8, "k3": 6}),  # layer 2 attends over layer 1's values
+        ("value-embeddings", (3, 0), {"k1": 6, "v1": 6, "k2": 90, "v2": 90, "k3": 6, "v3": 6, "tokens": 6}),
+    ],
+)
+def test_each_layer_has_the_room_that_its_window_needs(name, windows, rooms):
+    config = replace(PLAIN, context=100, windows=windows)
+    chosen = resolve(name, PLAIN.shape)
+    kept = Cache(Decoder(config, chosen).double(), 2, 90)
+    assert {entry: x.shape[2] for entry, x in kept.entries.items()} == rooms
+    assert kept.bytes == 2 * cache_bytes(config, chosen, 90, number=8)
+
+
+@pytest.mark.parametrize(
+    "name", ["vanilla", "svformer", "value-embeddings", "gated-value-embeddings", "shifted-values"]
+)
+@pytest.mark.parametrize("windows", [(3, 5), (2, 0, 4), (1, 0)])
+def test_decoding_under_windows_goes_on_as_before(name, windows):
+    """In pieces of many sizes, longer than the rooms, with and without other sequences of other lengths."""
+    config = replace(PLAIN, context=40, windows=windows)
+    built = generic(config, resolve(name, PLAIN.shape), 3)
+    tokens = torch.randint(7, (3, 40), generator=torch.Generator().manual_seed(4))
+    kept = Cache(built, 3, 40)
+    with torch.no_grad():
+        parts = [step(built, tokens[:, a:b], kept) for a, b in pairwise([0, 11, 12, 13, 17, 30, *range(31, 41)])]
+        check_identity(torch.cat(parts, dim=1), built(tokens), terms=100)
+    real = torch.ones(3, 40, dtype=torch.bool)
+    real[1, 3:19] = real[2, :25] = False
+    kept = Cache(built, 3, 40)
+    with torch.no_grad():
+        cuts = [0, 1, 14, 15, 16, 31, *range(32, 41)]
+        parts = [step(built, tokens[:, a:b], kept, real[:, a:b]) for a, b in pairwise(cuts)]
+        found = torch.cat(parts, dim=1)
+        for row in range(3):
+            own = tokens[row : row + 1, real[row]]
+            check_identity(found[row : row + 1, real[row]], built(own), terms=100)
 
 
 def test_starts():
@@ -134,7 +186,7 @@ def test_starts():
         assert torch.equal(Decoder(replace(PLAIN, residual_rank=2), vanilla)(tokens), Decoder(PLAIN, vanilla)(tokens))
 
 
-@pytest.mark.parametrize("name", ["gated-outputs", "layer-scale", "laurel", "parallel", "windows"])
+@pytest.mark.parametrize("name", ["gated-outputs", "layer-scale", "laurel", "parallel", "windows", "differential"])
 def test_bf16_is_near(name):
     built = generic(replace(PLAIN, **EVERY[name]), plan(PLAIN.shape), 5)
     tokens = torch.arange(8)[None] % 7
@@ -152,6 +204,9 @@ def test_bf16_is_near(name):
         ({"windows": (2,), "mask": "none"}, "the mask must be causal"),
         ({"scale_start": 0.5}, "there is none to begin at 0.5"),
         ({"residual_rank": -1}, "residual_rank must not be negative"),
+        ({"differential": True, "n_kv_heads": 1}, "heads go in pairs, and there are 1 key/value heads"),
+        ({"differential": True, "latent": Latent(8, 2), "n_kv_heads": 0}, "a latent serves all heads"),
+        ({"differential": True, "copy_rank": 1}, "does not have pairs of heads"),
         ({"output_gate": "some"}, "output_gate must be one of no, head, element"),
         ({"output_gate": "head", "latent": Latent(8, 2), "n_kv_heads": 0}, "not for a latent"),
         ({"parallel": True, "copy_rank": 1}, "does not have a feed-forward beside its attention"),
@@ -169,12 +224,60 @@ def test_tables_need_tokens(stem):
         model(config, "value-embeddings")
 
 
+def test_options_that_leave_no_part():
+    with pytest.raises(BadName, match="laurel: rank must be a whole number from 1, got 0"):
+        model(PLAIN, "laurel:rank=0")
+    with pytest.raises(BadName, match=r"windows: pattern must be whole numbers in brackets, got '\(\)'"):
+        model(PLAIN, "windows:pattern=()")
+
+
+def test_pairs_of_heads_need_every_head_as_it_is():
+    for variant, says in (("dva-attention", "go with no dynamic values"), ("skipv1", "")):
+        config = replace(PLAIN, differential=True)
+        found = misfits(config, resolve(variant, config.shape))
+        assert (says in found[0]) if says else found == []
+    one = plan(PLAIN.shape, values=lambda n, h: v(n, h) if h == 1 else NOTHING)
+    assert "pairs of heads need every head" in misfits(replace(PLAIN, differential=True), one)
+
+
+def test_pairs_of_heads_start_at_the_papers_weight():
+    """lambda_init of layers 1 to 3, and heads that attend over their neighbours' values too."""
+    starts = [PLAIN.difference_start(n) for n in (1, 2, 3)]
+    assert starts == pytest.approx([0.2, 0.8 - 0.6 * 0.7408182, 0.8 - 0.6 * 0.5488116])
+    built = Decoder(replace(PLAIN, differential=True), plan(PLAIN.shape))
+    pair = built.attentions[1].difference
+    assert float(pair.weight().detach()) == pytest.approx(starts[1], abs=0.3)
+    assert 0.01 < float(pair.first_query.detach().std()) < 0.3
+    assert torch.equal(pair.norm.weight, torch.ones(8))
+
+
+def test_probes_see_every_head_of_a_pair_attend():
+    config = replace(PLAIN, differential=True)
+    built, tokens = generic(config, plan(config.shape), 1), torch.arange(8)[None] % 7
+
+    def see(at):
+        (values,) = at.values
+        assert values.shape == (1, 1, 8, 2 * config.width)
+        check_identity(at.weights() @ values, at.out, terms=10)
+        assert value_norms(at.values).shape == (1, 8)
+        check_identity(value_norms(at.values), value_norms((at.own_values,)), terms=10)
+        return importance(at)
+
+    with torch.no_grad():
+        found = observed(built, tokens, attention=see).attention
+    assert [shares.shape for shares in found.values()] == [(1, 4, 8)] * 3
+    assert nearness(built, tokens.expand(2, -1))["first"]["current"]
+    assert vocabulary(config) is None  # no published layout holds pairs
+    assert vocabulary(PLAIN) == PLAIN.stem
+
+
 def test_parts_by_name():
-    names = "windows:pattern=(4,0)+gated-heads+layer-scale:start=0.01+laurel:rank=2+parallel"
+    names = "windows:pattern=(4,0)+differential+gated-heads+layer-scale:start=0.01+laurel:rank=2+parallel"
     config, _ = model(PLAIN, names)
     assert config == replace(
         PLAIN,
         windows=(4, 0),
+        differential=True,
         output_gate="head",
         output_scale="vector",
         scale_start=0.01,

@@ -21,8 +21,12 @@ from theory.plans.plan import DepthAttention, Learned, Shape, plan, v
 from theory.plans.presets import PRESETS
 from theory.plans.variants import VARIANTS
 
-PARTS = {"gates": (".output_gate.",), "scales": (".scale.",), "residual_maps": (".residual.",), "tables": (".table.",)}
-PARTS |= {
+PARTS = {
+    "gates": (".output_gate.", ".projections.gate."),
+    "scales": (".scale.",),
+    "residual_maps": (".residual.",),
+    "tables": (".table.",),
+    "differences": (".difference.",),
     "embedding": ("stem.embedding", "stem.read_in", "stem.class_token"),
     "positions": ("position_bias",),
     "queries": (".query.weight", ".query.bias"),
@@ -33,7 +37,7 @@ PARTS |= {
     "output": (".output.",),
     "copy": (".attention.a", ".attention.b"),
     "mixing": ("learned.",),
-    "feed_forward": (".up.", ".gate.", ".down."),
+    "feed_forward": (".up.", ".feed_forward.gate.", ".down."),
     "depth": ("depth.",),
     "head": ("stem.head",),
 }

@@ -28,6 +28,7 @@ NEEDS = {name: {"least_heads": least} for name, least in SPLIT.items()} | {
     "dva-initial": {"square": True},
     "attnres-heads": {"parts": 16},
     "value-embeddings": {"stems": ("tokens", "tied")},
+    "gated-value-embeddings": {"stems": ("tokens", "tied")},
 }
 
 DEEP = {"least_layers": 3}
@@ -72,6 +73,13 @@ OPTIONS = [
     ("denseformer-sparse", {"dilation": 2, "period": 1}, DEEP),
     ("denseformer-sparse", {"dilation": 1, "period": 2}, DEEP),
     ("denseformer-sparse", {"dilation": 2, "period": 2}, DEEP),
+    ("gated-value-embeddings", {"every": 1, "channels": 2}, {"stems": ("tokens", "tied")}),
+    ("gated-value-embeddings", {"every": 3, "scale": 3.0}, {"stems": ("tokens", "tied"), **DEEP}),
+    ("deepcrossattention", {"last": 1}, DEEP),
+    ("deepcrossattention", {"last": 2}, {"least_layers": 4}),
+    ("deepcrossattention", {"last": 1, "first": 0}, DEEP),
+    ("deepcrossattention", {"last": 2, "first": 2, "between": 0}, {"least_layers": 5}),
+    ("deepcrossattention", {"last": 1, "first": 2}, {"least_layers": 4}),
 ]
 LATENT_OPTIONS = [("skipv1", {"ratio": 0.25}), ("svformer", {"anchors": (1, 3)}), ("cross_layer", {"source": 1})]
 

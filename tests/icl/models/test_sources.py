@@ -240,6 +240,7 @@ def test_documents_do_not_reach_into_each_other():
 
 PLANS = {
     "tables": value_embeddings(SHAPE),
+    "gated": resolve("gated-value-embeddings", SHAPE),
     "shifted": resolve("shifted-values", SHAPE),
     "lime": resolve("lime", SHAPE),
     "tied": resolve("tied-resformer", SHAPE),
@@ -269,7 +270,9 @@ def test_old_plans_are_written_as_before():
 
 @pytest.mark.parametrize("name", PLANS)
 def test_folders_for_transformers_hold_them(name, tmp_path):
-    config = replace(LLAMA, windows=(4, 0), output_gate="head", output_scale="vector", residual_rank=2)
+    config = replace(
+        LLAMA, windows=(4, 0), differential=True, output_gate="head", output_scale="vector", residual_rank=2
+    )
     built = Decoder(config, PLANS[name])
     own.save(built, tmp_path / "model")
     content = json.loads((tmp_path / "model" / "config.json").read_text())
@@ -277,7 +280,7 @@ def test_folders_for_transformers_hold_them(name, tmp_path):
     assert architecture_of(content["architecture"]) == config
 
 
-@pytest.mark.parametrize("name", ["tables", "shifted"])
+@pytest.mark.parametrize("name", ["tables", "gated", "shifted"])
 def test_transformers_reads_them_with_padding_and_windows(name, tmp_path):
     wrapped = pytest.importorskip("icl.published.wrapped")
     built, tokens = generic(replace(LLAMA, windows=(3, 0)), PLANS[name], 1).float(), some_tokens()
@@ -289,7 +292,7 @@ def test_transformers_reads_them_with_padding_and_windows(name, tmp_path):
         found = loaded(input_ids=tokens, attention_mask=real).logits
         check_identity(found[:1, 3:], built(tokens[:1, 3:]), terms=100)
         check_identity(found[1:], built(tokens[1:]), terms=100)
-        if name == "tables":
+        if name in ("tables", "gated"):
             with pytest.raises(ValueError, match="not embedded tokens"):
                 loaded(inputs_embeds=built.stem.embed(tokens))
 
@@ -299,7 +302,15 @@ def test_conversion_begins_at_the_trained_function():
     fixed = plan(SHAPE, values=lambda n, h: v(n, h) + 2 * e(n, h))
     together = plan(SHAPE, values=lambda n, h: Learned(f"a_{n}", 0.5) * (v(n, h) + e(n, h)))
     with torch.no_grad():
-        for variant in ("tied-resformer", "lime", "shifted-values", "value-embeddings", fixed, together):
+        for variant in (
+            "tied-resformer",
+            "lime",
+            "shifted-values",
+            "value-embeddings",
+            "gated-value-embeddings",
+            fixed,
+            together,
+        ):
             check_identity(convert(model, variant)(tokens), model(tokens), terms=10)
     weights = convert(model, "value-embeddings").learned
     assert (weights["w_own_2"].tolist(), weights["w_row_1"].tolist()) == ([1], [0])

@@ -15,6 +15,8 @@ from icl.testing import check_identity
 from theory.errors import BadInput
 from theory.plans.accounting import flops, parameters
 from theory.plans.architecture import Architecture, Latent, Tokens, Vectors, misfits
+from theory.plans.memory import activations
+from theory.plans.mix import Learned
 from theory.plans.names import resolve
 from theory.plans.plan import Residual, plan
 from theory.plans.streams import OUTPUT, Step, Streams
@@ -23,7 +25,7 @@ SIZES = Architecture(d_model=16, n_layers=3, n_heads=2, d_ff=12, context=8, stem
 EXACT = replace(SIZES, norm_eps=0.0)
 HYPER = [f"{name}:streams={n}" for name in ("hyper-connections", "hyper-connections-static") for n in (1, 2, 4)]
 NAMES = ["hyper-connections", "hyper-connections-static", "mhc", "residual-lambdas", "unet-skips", "mudd"]
-NAMES += ["deepcrossattention", "denseformer-sparse:dilation=2,period=2"]
+NAMES += ["deepcrossattention", "deepcrossattention:last=1", "delta-attnres", "denseformer-sparse:dilation=2,period=2"]
 TOKENS = torch.randint(11, (2, 8), generator=torch.Generator().manual_seed(0))
 
 
@@ -71,6 +73,18 @@ def test_a_residual_stream_as_streams_is_one():
         Decoder(SIZES, plan(SIZES.shape, depth=depth), std=0.3).double() for depth in (Streams(steps), Residual())
     )
     assert torch.equal(as_streams(TOKENS), residual(TOKENS))
+    assert flops(SIZES, as_streams.plan, 8) == flops(SIZES, residual.plan, 8)
+
+
+def test_what_nothing_reads_costs_nothing():
+    x, rest = ((1.0, 1),), ((2.0, OUTPUT), (Learned("a", 1.0), 1))
+    kept = (*[Step((x,), ((1, (*x, (1.0, OUTPUT))),))] * 6, Step((x,)))
+    unread = (*[Step((x,), ((1, (*x, (1.0, OUTPUT))), (2, rest)))] * 6, Step((x,)))
+    of_kept, of_unread = (plan(SIZES.shape, depth=Streams(steps)) for steps in (kept, unread))
+    assert flops(SIZES, of_unread, 8) == flops(SIZES, of_kept, 8)
+    assert activations(SIZES, of_unread) == activations(SIZES, of_kept)
+    read = plan(SIZES.shape, depth=Streams((*unread[:-1], Step((((1.0, 2),),)))))
+    assert flops(SIZES, read, 8) > flops(SIZES, of_kept, 8)
 
 
 def test_denseformer_without_holes_is_denseformer():
@@ -130,6 +144,8 @@ def test_bf16_is_near(name):
         pytest.param("hyper-connections", 3, marks=pytest.mark.slow),
         pytest.param("mhc", 3, marks=pytest.mark.slow),
         pytest.param("deepcrossattention", 3, marks=pytest.mark.slow),
+        pytest.param("deepcrossattention:last=1", 3, marks=pytest.mark.slow),
+        pytest.param("delta-attnres", 3, marks=pytest.mark.slow),
     ],
 )
 @torch._dynamo.config.patch(error_on_recompile=True)
@@ -165,5 +181,8 @@ def test_what_is_not_covered_says_so():
     latent = replace(SIZES, latent=Latent(8, 4))
     assert "go with neither a latent" in misfits(latent, resolve("mudd", SIZES.shape))[0]
     assert misfits(latent, resolve("mhc", SIZES.shape)) == []
-    assert "feed-forward" in misfits(replace(SIZES, d_ff=0), resolve("mhc", SIZES.shape))[0]
+    for one in (replace(SIZES, d_ff=0), replace(SIZES, parallel=True)):
+        assert "attention and feed-forward as two sublayers" in misfits(one, resolve("mhc", SIZES.shape))[0]
+    with pytest.raises(BadInput, match="written for layers with a feed-forward, and those of this plan have none"):
+        resolve("dva+mhc", SIZES.shape)
     assert "go with neither" in misfits(SIZES, resolve("deepcrossattention+dva-attention", SIZES.shape))[0]

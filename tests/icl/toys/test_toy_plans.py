@@ -22,7 +22,7 @@ from theory.plans.plan import Chain, Shape
 from theory.plans.presets import toy
 from theory.plans.variants import VARIANTS
 
-BEYOND = ("attnres", "dva", "denseformer", "value-embeddings", "shifted-values")
+BEYOND = ("attnres", "dva", "denseformer", "value-embeddings", "gated-value", "shifted-values")
 BESIDE = ("neutreno", "identity-mapping", "resformer-neutreno")  # of these, the toy covers the optimum alone
 LEARNED = ("resformer-learned", "tied-resformer", "lime")
 

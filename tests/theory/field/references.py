@@ -22,6 +22,15 @@ def value_embeddings(x: Layer, h: int, tables: int = 3) -> Tensor:
 
 
 @reference
+def gated_value_embeddings(x: Layer, h: int, every: int = 2, channels: int = 32, scale: float = 2.0) -> Tensor:
+    """nanochat: v = v + 2 sigmoid(ve_gate(x[..., :channels])) ve in every other layer, the last included."""
+    v = x.v(x.n, h)
+    if x.n % every == x.layers % every:
+        v = v + scale * x.gate(x.n, h, channels) * x.e(x.n, h)
+    return x.A(h) @ v
+
+
+@reference
 def tied_resformer(x: Layer, h: int) -> Tensor:
     """v = (1 - lamb) v + lamb v1."""
     lamb = x.learned(f"first_{x.n}") if x.n > 1 else 0

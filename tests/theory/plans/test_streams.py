@@ -54,10 +54,28 @@ WRONG = [
         "there is a bias, or a base, for each of 2 gates or for none",
     ),
     (reading(*X, gates=Gates((1,), (Group(3, "sinkhorn"),))), "a doubly stochastic matrix is square"),
-    (
-        reading(*X, gates=Gates((1,), (Group(1, "softmax"),))),
-        "form must be one of linear, tanh, sigmoid, relu, sinkhorn",
-    ),
+    (reading(*X, gates=Gates((1,), (Group(1, "cube"),))), "form must be one of linear, tanh, sigmoid, relu, sinkhorn"),
+    (reading(*X, gates=Gates((1,), (Group(1, "softmax"),))), "a softmax is over streams that pass the map one by one"),
+    (Streams((Step(5), PLAIN, HEAD)), "step 0: reads are a tuple of sums, got 5"),
+    (streams(Step((X,), 5)), "step 0: a write is (stream, sum), got 5"),
+    (streams(Step((X,), ((True, NEXT),))), "step 0: a stream is a whole number, got True"),
+    (reading((1.0, True)), "step 0: a stream is a whole number, got True"),
+    (reading((1.0, 1.0)), "step 0: a stream is a whole number, got 1.0"),
+    (reading((True, 1)), "weights fixed, Learned, Wide or Gate, got True"),
+    (reading((Learned(5, 1.0), 1)), "a learned weight's name must be an identifier, got 5"),
+    (reading((Learned("a", "1"), 1)), "the start of the learned weight a must be a number, got '1'"),
+    (reading((Learned("a", True), 1)), "the start of the learned weight a must be a number, got True"),
+    (reading((Wide(5, 1.0), 1)), "Wide has a name and a number to start at, got"),
+    (reading((Wide("w", None), 1)), "Wide has a name and a number to start at, got"),
+    (reading((Gate("0"), 1), gates=ONE), "Gate has a whole number for its place, got '0'"),
+    (reading((Gate(False), 1), gates=ONE), "Gate has a whole number for its place, got False"),
+    (reading(*X, gates="all"), "gates are Gates(...), not 'all'"),
+    (reading(*X, gates=Gates(1, (Group(1),))), "gates are made from a tuple of streams, got 1"),
+    (reading(*X, gates=Gates((True,), (Group(1),))), "gates are made from a tuple of streams, got (True,)"),
+    (reading(*X, gates=Gates((1,), Group(1))), "groups are a tuple of Group(...), got Group("),
+    (reading(*X, gates=Gates((1,), (Group(1, bias=0.0),))), "biases and bases are first values, in a tuple, got 0.0"),
+    (reading(*X, gates=Gates((1,), (Group(1, base=(True,)),))), "biases and bases are first values, in a tuple"),
+    (reading(*X, gates=Gates((1,), (Group(1, gain=True),))), "a gain or a scale is a number or Learned"),
     (reading(*X, gates=Gates((1,), (Group(1, gain="2"),))), "a gain or a scale is a number or Learned"),
     (reading(*X, gates=Gates((1,), (Group(1, gain=float("nan")),))), "gains, scales, biases and bases must be finite"),
     (reading(*X, gates=Gates((1,), (Group(1, base=(float("inf"),)),))), "gains, scales, biases and bases must be"),
@@ -77,8 +95,38 @@ def test_weights_that_plans_share_are_written_as_such():
 
 @pytest.mark.parametrize(("rule", "says"), WRONG, ids=range(len(WRONG)))
 def test_streams_without_meaning_say_why(rule, says):
-    with pytest.raises(ValueError, match=re.escape(f"streams: {says}" if says[0].isdigit() else says)):
+    with pytest.raises(BadInput, match=re.escape(f"streams: {says}" if says[0].isdigit() else says)) as error:
         plan(Shape(1, 1), depth=rule)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["hyper-connections", "hyper-connections-static", "mhc"])
+def test_there_are_not_too_many_streams(name):
+    with pytest.raises(BadInput, match="streams must be at most 64, got 100000"):
+        resolve(f"{name}:streams=100000", Shape(2, 2))
+    assert resolve(f"{name}:streams=2", Shape(1, 1)).depth.copies == 2
+
+
+def test_shares_over_depth():
+    depth = resolve("delta-attnres", Shape(2, 2)).depth
+    assert [len(step.reads[0]) for step in depth.steps] == [1, 3, 4, 5, 1]
+    assert depth.parameters(7, 2, 2) == 3 * 7
+    assert depth.words() == "up to 5 streams, weights of every token's own"
+
+
+@pytest.mark.parametrize(
+    ("options", "sources"),
+    [
+        ("", [1, 2, 3, 4, 5, 6]),
+        (":last=2", [1, 2, 3, 4, 4, 4]),
+        (":last=1", [1, 2, 3, 3, 3, 3]),
+        (":last=2,between=0", [1, 2, 3, 3, 3, 3]),
+        (":last=1,first=0", [1, 2, 2, 2, 2, 2]),
+    ],
+)
+def test_the_outputs_that_deepcrossattention_reads(options, sources):
+    depth = resolve(f"deepcrossattention{options}", Shape(5, 1)).depth
+    assert [len(step.gates.streams) for step in depth.steps if step.gates] == sources
 
 
 def test_the_same_without_the_fault_makes_sense():
@@ -132,6 +180,11 @@ def test_words(name, says):
         lambda depth: depth["steps"][0]["reads"][0].append([True, 1]),
         lambda depth: depth["steps"][0]["gates"].update(width=3),
         lambda depth: depth["steps"][0]["gates"]["groups"][0].update(form="cube"),
+        lambda depth: depth.update(streams=2),
+        lambda depth: depth["steps"][0].update(write=[]),
+        lambda depth: depth["steps"][0]["reads"][0][0][0].update(start=1.0),
+        lambda depth: depth["steps"][0]["gates"]["groups"][0]["scale"].update(wide=True),
+        lambda depth: depth["steps"][0]["reads"][0].append([1.0, True]),
     ],
 )
 def test_content_that_is_no_streams_ends_in_one_line(change):

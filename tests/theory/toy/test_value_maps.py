@@ -21,7 +21,15 @@ from theory.toy.population import PopulationLoss, Weights
 from theory.toy.value_maps import explained_entries, explained_entry_bounds, optimum
 
 D, N, SIGMA = 3, 8, 0.3
-BEYOND = ("attnres", "dva", "denseformer", "value-embeddings", "shifted-values", "lime")  # LIMe binds all heads
+BEYOND = (
+    "attnres",
+    "dva",
+    "denseformer",
+    "value-embeddings",
+    "gated-value",
+    "shifted-values",
+    "lime",
+)  # which binds heads
 COVERED = [
     name
     for name, variant in VARIANTS.items()
