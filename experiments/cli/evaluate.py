@@ -9,7 +9,7 @@ from pathlib import Path
 
 from experiments.cli import choices
 from experiments.cli.commands import Commands, whole_from
-from experiments.cli.prompt_losses import prompt_losses
+from experiments.commands.prompt_losses import prompt_losses, reference_lines
 from experiments.store.folders import Json, UserError
 
 
@@ -49,7 +49,8 @@ def evaluate(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"folder": str(evaluated.folder), **evaluated.record}, indent=1))
         return 0
-    first = evaluated.record["runs"][0]["name"]
+    first_run = evaluated.record["runs"][0]
+    first = first_run["name"]
     for run in evaluated.record["runs"]:
         loss, score = run["loss"], run["in_context"]
         print(f"{run['name']}: {run['sequences']:,} sequences, {run['tokens']:,} tokens of {run['data']}")
@@ -62,6 +63,10 @@ def evaluate(options: argparse.Namespace) -> int:
             print(f"  held-out loss {_with_error(loss)} nats per {evaluated.record['per']}, {perplexity}{of_bytes}")
         if "less_first" in run:
             print(f"  minus {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
+            if evaluated.record["regression"] and len(run["by_position"]["mean"]) > 1:
+                print(f"  {_of_last(run, first_run)}")
+        elif run is not first_run:
+            print(f"  no difference from {first}'s: other data, or a single sequence")
         if score is not None:
             print(f"  last tenth of the positions minus the second tenth: {_with_error(score)}")
     print(f"figure and numbers: {evaluated.folder}")
@@ -97,7 +102,15 @@ def _of_prompts(run: Json) -> list[str]:
     by_position = run["by_position"]
     last = {name: by_position[name][-1] for name in ("mean", "stderr")}
     answers = len(by_position["mean"])
-    return prompt_losses(_with_error(run["loss"]), _with_error(last), answers=answers, pairs=run["pairs"])
+    own = prompt_losses(_with_error(run["loss"]), _with_error(last), answers=answers, pairs=run["pairs"])
+    return [*own, *reference_lines(run["others"], run["name"])] if "others" in run else own
+
+
+def _of_last(run: Json, first: Json) -> str:
+    """Return the paired difference of the last answers, beside that of the toys."""
+    line = f"minus {first['name']}'s, after all pairs, sequence by sequence: {_with_error(run['last_less_first'])}"
+    toys = [toy["loss"] for one in (run, first) if (toy := (one.get("others") or {}).get("toy"))]
+    return f"{line}; of their toys: {toys[0] - toys[1]:+.4f}" if len(toys) > 1 else line
 
 
 def _with_error(number: dict[str, float]) -> str:

@@ -143,6 +143,7 @@ def _print_note(plan: str, beyond: tuple[str, ...] | None) -> None:
 
 def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | None) -> int:
     """Predict at W0 = 0 and standard normal inputs, from closed forms."""
+    from theory.prompts.setting import zero_loss
     from theory.skipv1 import gap as skipv1
     from theory.toy.value_maps import closed_form
 
@@ -159,7 +160,7 @@ def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | 
         over_ranks = {"rank": at, "loss": best}
     optimum = replace(optimum, beyond_two_layers=beyond)
     result: dict[str, Any] = {"plan": options.plan, **asdict(optimum), **reference, "paper_bound": None}
-    result["over_ranks"] = over_ranks
+    result |= {"over_ranks": over_ranks, "rank": rank, "zero_loss": zero_loss(*task[:3])}
     if options.paper_bound:
         result["paper_bound"] = asdict(skipv1.paper_bound(*task))
     if options.json:
@@ -176,10 +177,13 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
     if result["starts"]:
         how += f", {result['agreeing']} of {result['finished']} descents ended here"
     print(f"The assumed-copy toy at {task}, W0 = 0; squared errors, summed over the d numbers of y:")
-    print(f"  {result['loss']:12.6g}  lowest loss of {result['plan']} ({how}; {reached[result['attained']]})")
+    lowest = f"lowest loss of {result['plan']}"
     if over := result["over_ranks"]:
-        print(f"  {over['loss']:12.6g}  the same over all ranks: at a = {over['rank']}")
+        print(f"  {over['loss']:12.6g}  {lowest} over all ranks: at a = {over['rank']}")
+        lowest = f"the same at rank a = {result['rank']}"
+    print(f"  {result['loss']:12.6g}  {lowest} ({how}; {reached[result['attained']]})")
     words = {
+        "zero_loss": "loss of predicting zero",
         "mha": "loss of the best MHA at rank a (an infimum)",
         "skipv1": "loss of the best SkipV1Former at rank a",
         "gap": "gap between MHA and SkipV1Former at rank a",

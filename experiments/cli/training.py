@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli.commands import Commands, is_first, not_negative, positive, whole_from
-from experiments.cli.prompt_losses import prompt_losses, reference_losses
+from experiments.commands.prompt_losses import prompt_losses, reference_lines, reference_losses
 from experiments.commands.training_options import TrainingOptions
-from experiments.store.folders import Json
 
 if TYPE_CHECKING:
     from experiments.commands.single import Trained
@@ -72,16 +71,18 @@ def _report(trained: Trained, as_json: bool) -> int:
     of_text = f", {record['epochs']:.2g} epochs of {record['unique_tokens']:,} tokens" if "epochs" in record else ""
     print(f"{record['name']}: {record['parameters']:,} parameters, {record['tokens']:,} tokens{of_text}")
     print(f"  training loss {record['curve'][0][1]:.4g} at first, {record['curve'][-1][1]:.4g} at last")
-    print("\n".join(f"  {line}" for line in _held_out(record)))
+    print("\n".join(f"  {line}" for line in _held_out(trained)))
     share = f", {record['mfu']:.1%} MFU" if record["mfu"] is not None else ""
     print(f"  {record['tokens_per_second']:,.0f} tokens/s{share} on {record['device']}")
     print(f"figure, weights and numbers: {folder}")
     return 0
 
 
-def _held_out(record: Json) -> list[str]:
+def _held_out(trained: Trained) -> list[str]:
     from experiments.training.arms import PromptSource, RecallSource, source_from_json
+    from experiments.training.model_folders import model_folder
 
+    record = trained.record
     if record["held_out"] is None:
         return [f"held-out loss {record['loss']:.4f} nats per token, the mean over all positions"]
     source = source_from_json(record["arm"]["source"])
@@ -89,6 +90,7 @@ def _held_out(record: Json) -> list[str]:
         guesses = f"{source.unmatched:.4f} guess among the {source.pairs} values there, {source.blind:.4f} among all"
         return [f"held-out loss {record['loss']:.4f} nats per query; {guesses}"]
     assert isinstance(source, PromptSource)  # of text there are no losses by position
-    losses, arm = record["held_out"]["loss"], record["arm"]
+    losses, model = record["held_out"]["loss"], model_folder(trained.folder)
     own = prompt_losses(f"{record['loss']:.4f}", f"{losses[-1]:.4f}", answers=len(losses), pairs=source.n)
-    return [*own, *reference_losses(source, arm["variant"], arm["architecture"]["d_model"])]
+    found = reference_losses(source, model.architecture, model.plan, name=model.name)
+    return [*own, *reference_lines(found, model.name)]

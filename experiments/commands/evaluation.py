@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from experiments.commands.generation import language
 from experiments.commands.probing import Probed
+from experiments.commands.prompt_losses import reference_losses
 from experiments.commands.subjects import RANDOM, Choices, Subject, about, check_alike, named, subjects
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk
@@ -97,6 +98,8 @@ class _Evaluation:
         result = losses(one.model_folder.model(self.device), task, batches)
         if isinstance(one.model_folder.source, PromptSource) and one.kind == PromptSource.kind:
             result["pairs"] = one.model_folder.source.n
+            folder, source = one.model_folder, one.model_folder.source
+            result["others"] = reference_losses(source, folder.architecture, folder.plan, name=folder.name)
         elif one.kind == TextSource.kind:
             result["bytes_a_token"] = _bytes_a_token(one, self.choices, batches)
         return {"result": result}
@@ -107,20 +110,21 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
 
     Returns:
         loss and in_context, each with mean and stderr; by_position, lists of these; sequences, tokens; by_sequence, the
-            losses; and asked, the digest of the targets.
+            losses, and last_by_sequence, those at the last position; and asked, the digest of the targets.
 
     in_context is None of fewer than three positions: the last and the second are then one and the same.
     """
     import torch
 
     whole, score, by_position = Average(), Average(), Average()
-    by_sequence: list[float] = []
+    by_sequence, of_last = list[float](), list[float]()
     targets = hashlib.sha256()
     with torch.no_grad():
         for batch in batches:
             token_losses = task.losses(model(batch.inputs), batch.targets).double()
             whole.add(token_losses.mean(-1))
             by_sequence += token_losses.mean(-1).tolist()
+            of_last += token_losses[:, -1].tolist()
             targets.update(batch.targets.cpu().contiguous().numpy().tobytes())
             by_position.add(token_losses)
             score.add(in_context(token_losses))
@@ -129,6 +133,7 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
         "in_context": score.to_json() if len(by_position.mean) >= FEWEST else None,
         "by_position": by_position.to_json(),
         "by_sequence": by_sequence,
+        "last_by_sequence": of_last,
         "asked": targets.hexdigest(),
         "sequences": whole.count,
         "tokens": whole.count * task.tokens,
@@ -138,12 +143,18 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
 def _beside(run: Json, first: Json) -> Json:
     """Return less_first: the mean difference of a run's losses from the first's, and its standard error over sequences.
 
-    Nothing is returned for the first itself, for tokens other than the first's, and for a single sequence.
+    last_less_first is that of the losses at the last position.  Nothing is returned for the first itself, for tokens
+    other than the first's, and for a single sequence.
     """
     if run is first or run["asked"] != first["asked"] or run["sequences"] < 2:
         return {}
-    differences = [a - b for a, b in zip(run["by_sequence"], first["by_sequence"], strict=True)]
-    return {"less_first": {"mean": fmean(differences), "stderr": stdev(differences) / len(differences) ** 0.5}}
+    names = {"less_first": "by_sequence", "last_less_first": "last_by_sequence"}
+    return {name: _difference(run[losses], first[losses]) for name, losses in names.items()}
+
+
+def _difference(losses: Sequence[float], first: Sequence[float]) -> Json:
+    differences = [a - b for a, b in zip(losses, first, strict=True)]
+    return {"mean": fmean(differences), "stderr": stdev(differences) / len(differences) ** 0.5}
 
 
 def in_context(by_position: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -106,9 +107,11 @@ class Kept:
 
 def _layer(slot: Slot, cache: AnyCache, there: Any) -> Any:
     like = there if there is not None else next(iter(cache.layers), None)
-    if there is not None and there.is_initialized:
+    if there is not None and there.keys is not None:
         raise ValueError("past_key_values: it holds what another model has read")
     if type(like) is StaticLayer or isinstance(like, Fixed):
+        if "value_states" not in signature(StaticLayer.lazy_initialization).parameters:
+            raise ValueError("past_key_values: static caches know how many heads values have since transformers 5")
         return Fixed(slot, like.max_cache_len)
     if like is not None and type(like) is not DynamicLayer and not isinstance(like, Growing | Windowed):
         raise ValueError(f"past_key_values: of {type(like).__name__}s; a DynamicCache or a StaticCache is filled")

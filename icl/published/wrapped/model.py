@@ -55,6 +55,8 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
 
     def initialize_weights(self) -> None:
         """Write the decoder's initial weights into all parameters that hold none yet, from one number of torch's."""
+        if all(p.is_meta for p in self.parameters()):
+            return  # older releases would take them for written
         self._law = None
         super().initialize_weights()  # type: ignore[no-untyped-call]
         self._law = None
@@ -152,7 +154,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         cache = model_kwargs.get("past_key_values")
         if isinstance(cache, Cache):
             self.kept().prepare(cache)
-            if getattr(generation_config, "is_assistant", False):
+            if getattr(generation_config, "is_assistant", False) and hasattr(cache, "activate_past_recording"):
                 cache.activate_past_recording()
         return found
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import icl
+import theory
 from experiments.cli import main
 from experiments.commands import evaluation
 from experiments.commands.evaluation_figure import first_position, stretches
@@ -238,3 +239,17 @@ def test_recall_is_trained_and_evaluated_in_nats_a_query(work, tmp_path):
     apart = f"{folder} was trained on recall and {work / 'regression'} on regression: they share no axes"
     refused(["evaluate", str(folder), str(work / "regression"), "--out", str(tmp_path)], apart)
     refused(["generate", str(folder), "--prompt", "a"], f"crosslayer: {folder} was trained on recall: it has no text\n")
+
+
+def test_prompts_show_what_the_toys_say(work, tmp_path):
+    train(tmp_path / "skipv1", "--data", PROMPTS, *SHORT, variant="skipv1")
+    line = ["evaluate", str(work / "regression"), str(tmp_path / "skipv1"), "--device", "cpu", "--out", str(tmp_path)]
+    status, out, errors = outcome(line)
+    assert status == 0, errors
+    difference = (theory.predict(v, d=2, n=3, sigma=0.1, rank=a).loss for v, a in (("skipv1", 2), ("vanilla", 1)))
+    assert f"; of their toys: {next(difference) - next(difference):+.4f}\n" in out
+    assert out.count("predicting zero") == 2
+    record = json.loads(outcome([*line, "--json"])[1])
+    first, other = record["runs"]
+    last = [run["by_position"]["mean"][-1] for run in (other, first)]
+    assert other["last_less_first"]["mean"] == pytest.approx(last[0] - last[1], rel=1e-6, abs=1e-9)

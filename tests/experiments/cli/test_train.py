@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,14 @@ from safetensors.numpy import load_file
 
 import theory
 from experiments.cli import main
-from experiments.cli.prompt_losses import reference_losses
+from experiments.commands.prompt_losses import reference_lines, reference_losses
 from experiments.training.arms import PromptSource
+from theory.plans.architecture import Vectors
 from theory.plans.law import Law
+from theory.plans.mix import v
+from theory.plans.names import resolve
+from theory.plans.plan import plan
+from theory.plans.presets import llama
 
 TIMES = ("tokens_per_second", "seconds", "sha256")  # and the digest, which covers them
 FILES = {  # beside the last checkpoint, which the training can be carried on from
@@ -113,8 +119,13 @@ def test_in_context_regression_is_a_task_too(tmp_path, capsys):
     assert f"loss {mean:.4f} squared units of y, the mean over the answers after 0 to 3 pairs\n" in out
     assert f"loss {losses[-1]:.4f} after n = 3 pairs, which is what `crosslayer predict` is about\n" in out
     toy = theory.predict("vanilla", d=2, n=3, sigma=0.1).loss  # at rank 1, which is MHA's best
-    assert f"{toy:.4f}  the toy of vanilla, two layers of linear attention; tokens of d = 2 numbers (16 here)\n" in out
+    words = "two layers of linear attention, 2 heads, its best rank, a = 1; tokens of d = 2 numbers (16 here)"
+    assert f"{toy:.4f}  the toy of vanilla: {words}\n" in out
     assert f"{4.02:.4f}  predicting zero\n" in out
+
+
+def _learned(shape):
+    return plan(shape, values=lambda n, h: v(1, h) if n > 1 else v(n, h))
 
 
 @pytest.mark.parametrize(
@@ -122,19 +133,35 @@ def test_in_context_regression_is_a_task_too(tmp_path, capsys):
     [
         (PromptSource(2, 3, 0.1), "svformer", ["predicting", "the", "ridge"]),  # its best rank is 2, not 1
         (PromptSource(1, 1, 0.0), "vanilla", ["predicting", "the", "ridge"]),
-        (PromptSource(2, 3, 0.1), "attnres", ["predicting", "ridge"]),  # no closed form
-        (PromptSource(2, 3, 0.1), {"heads": []}, ["predicting", "ridge"]),  # a plan of one's own
-        (PromptSource(2, 3, 0.1, law=Law(spike=4.0)), "vanilla", []),
+        (PromptSource(2, 3, 0.1), "attnres", ["predicting", "ridge", "toy"]),  # no closed form
+        (PromptSource(2, 3, 0.1), "mine.py:mine", ["predicting", "the", "ridge"]),  # a plan of one's own
+        (PromptSource(2, 3, 0.1, law=Law(spike=4.0)), "vanilla", ["others"]),
         (PromptSource(2000, 2000, 0.1), "vanilla", ["predicting", "the"]),  # ridge's loss takes too long
     ],
 )
 def test_what_others_lose_on_the_same_prompts(source, variant, names):
-    lines = reference_losses(source, variant, 16)[1:]
+    config = replace(llama(d_model=16, n_heads=2, n_layers=2, d_ff=16, vocab=2, context=9), stem=Vectors(source.d))
+    own = _learned(config.shape) if ":" in variant else resolve(variant, config.shape)
+    found = reference_losses(source, config, own, name=variant)
+    lines = reference_lines(found, variant)[len(names) > 1 :]
     assert [line.split()[1] for line in lines] == names
-    losses = [float(line.split()[0]) for line in lines]
+    if found is None:
+        return
+    losses = [float(line.split()[0]) for line in lines if not line.startswith("the toy")]
     assert losses == sorted(losses, reverse=True)
-    if variant == "svformer":
+    if variant in ("svformer", "mine.py:mine"):
         assert abs(losses[1] - theory.predict("svformer", d=2, n=3, sigma=0.1, rank=2).loss) < 1e-4
+
+
+def test_a_deeper_model_s_toy_is_its_variant_s():
+    config = replace(llama(d_model=16, n_heads=4, n_layers=3, d_ff=16, vocab=2, context=13), stem=Vectors(2))
+    source = PromptSource(2, 6, 0.1)
+    found = reference_losses(source, config, resolve("shared-keys", config.shape), name="shared-keys")
+    wider = theory.predict("shared-keys", d=2, n=6, sigma=0.1, rank=found["toy"]["rank"], heads=4)
+    assert (found["toy"]["loss"], found["toy"]["heads"]) == (wider.loss, 4)
+    unnamed = reference_losses(source, config, _learned(config.shape), name="mine.py:mine")
+    assert unnamed["toy"] is None
+    assert "the toy of mine.py:mine has no closed form here" in reference_lines(unnamed, "mine.py:mine")[-1]
 
 
 @pytest.mark.parametrize(("preset", "own"), [("llama-2m", "vanilla"), ("dva-b", "dva")])
