@@ -32,12 +32,12 @@ class Values:
 
     @property
     def plain(self) -> bool:
-        """Whether all layers attend over their own values alone, as in LLaMA."""
+        """True if all layers attend over their own values alone, as in LLaMA."""
         return not any(layer == 1 for run in self.rule for _, _, layer, _, _ in run.terms)
 
     @property
     def mixed(self) -> bool:
-        """Whether every head has a part of its own layer, so that the sums are what is cached."""
+        """True if every head has a part of its own layer, so that the sums are what is cached."""
         return len(self.own) == self.heads and all(any(layer != 1 for _, _, layer, _, _ in r.terms) for r in self.rule)
 
     @property
