@@ -10,8 +10,8 @@ from statistics import fmean, median
 
 from experiments import catalogue
 from experiments.across import bridge
-from experiments.across.ladder.setting import LAST, RUNGS
-from experiments.across.ladder.verdicts import chance, leads, null_rows
+from experiments.across.ladder.setting import FIRST, LAST, RUNGS
+from experiments.across.ladder.verdicts import best, chance, leads, null_rows
 from experiments.across.printed import NANOGPT, reported
 from experiments.experiment.protocol import Retiring
 from experiments.resformer import index as resformer_index
@@ -44,6 +44,19 @@ def test_numbers_of_what_was_found():
     for arm in ("mha-4/m3", "skipv1/m2"):
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGE
+
+
+def test_numbers_of_value_tables():
+    prediction, measurement = both_of("value-tables")
+    count = sum(map(len, prediction["missed"].values()))
+    for arm, told in (
+        ("map", "16 tokens per coordinate {}, and {} after training"),
+        ("two", "leaves {} of two layers' tables together (trained: {})"),
+        ("four", "{} of four layers' ({})"),
+    ):
+        share = t_interval(measurement[arm]["128"], count)
+        trained = f"{share.mean:.3f} ± {share.half_width:.3f}"
+        assert told.format(f"{prediction['missed'][arm]['128']:.3f}", trained) in FINDINGS
 
 
 def test_numbers_of_the_long_bridge():
@@ -94,12 +107,19 @@ def test_numbers_of_the_ladder():
     counts = {rung: {arm: chance(measurement, task, rung, arm) for arm in ("svformer", "vanilla")} for rung in RUNGS}
     assert counts[LAST] == {"svformer": (2, 24), "vanilla": (0, 24)}
     assert counts["linear"] == {"svformer": (24, 24), "vanilla": (4, 24)}
-    (other,) = set(prediction["tasks"]) - {task}
-    further = [leads(measurement, other, rung, "reached")["svformer"] for rung in RUNGS]
-    assert "{:.2f}, {:.2f}, {:.2f} and {:.2f} on the four rungs".format(*(lead.mean for lead in further)) in FINDINGS
-    toys = prediction["tasks"][other]["lead"]["svformer"]
-    assert {f"{lead.half_width:.2f}" for lead in further} == {"0.02"}
-    assert f"of {toys:.2f} predicted" in FINDINGS
+    _, other, fourth, fifth = prediction["tasks"]
+    for setting in (other, fourth):
+        by_rung = [leads(measurement, setting, rung, "reached") for rung in RUNGS]
+        further = [of_rung["svformer"] for of_rung in by_rung]
+        told = "{:.2f}, {:.2f}, {:.2f} and {:.2f} on the four rungs".format(*(lead.mean for lead in further))
+        assert f"{told} (each ± 0.02" in FINDINGS
+        assert 0.015 < max(lead.half_width for lead in further) <= 0.02
+        assert f"of {prediction['tasks'][setting]['lead']['svformer']:.2f} predicted" in FINDINGS
+    assert max(abs(of_rung["twin"].mean) for of_rung in by_rung) < 0.02  # at d = 4
+    lead, toys = leads(measurement, fifth, LAST, "reached")["svformer"], prediction["tasks"][fifth]["lead"]["svformer"]
+    assert f"({lead.mean:.2f} with a feed-forward, of {toys:.2f})" in FINDINGS
+    shares, proved = best(measurement, fifth, FIRST), prediction["tasks"][fifth]["proved"]["vanilla"]
+    assert f"it found {shares['vanilla'].mean:.2f} of the signal, where {proved[0]:.2f} is proved possible" in FINDINGS
     judged = {c.id: c for c in _compared("ladder")}
     for setting, told in (
         (task, "The softmax changes SVFormer's lead by {}, norms by {}."),

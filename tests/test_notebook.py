@@ -43,11 +43,13 @@ def test_completion_shows_what_is_meant(package):
 
 
 def test_testing_offers_what_its_first_lines_name():
-    names = {"DEPTHS", "ToyCase", "check_identity", "head_tuples", "mixes", "plans", "streams", "tasks", "toy_cases"}
-    assert set(icl.testing.__all__) == {name for name in dir(icl.testing) if not name.startswith("__")} == names
+    names = set(icl.testing.__all__)
+    assert names == {name for name in dir(icl.testing) if not name.startswith("__")} == set(icl.testing._HOMES)
+    assert {"check_identity", "check_variant", "plans", "reference", "toy_cases"} <= names
     there = {}
     exec("from icl.testing import *", there)  # as a user does
     assert {name for name in there if not name.startswith("__")} == names
+    assert not hasattr(icl.testing, "nothing_of_that_name")
 
 
 @pytest.mark.parametrize("name", ["mixes", "plans", "tasks", "head_tuples", "toy_cases"])

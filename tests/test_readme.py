@@ -156,7 +156,7 @@ def test_the_tree_names_every_room():
         top: set(re.findall(r"(\w+)/(?= |$)", text, re.MULTILINE))
         for top, text in zip(parts[1::2], parts[2::2], strict=True)
     }
-    assert list(named) == ["theory", "icl", "experiments", "results", "tests"]
+    assert list(named) == ["theory", "icl", "experiments", "results", "examples", "tests"]
     papers = {room.name for room in rooms() if not room.foreign}  # a new one need not be listed
     for package in ("theory", "icl", "experiments"):
         there = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}

@@ -53,7 +53,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _add_table_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--markdown", action="store_true", help="print the table of theory/plans/VARIANTS.md")
+    command.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     command.add_argument("--into", type=Path, metavar="FILE", help="write that table between its marks in this file")
 
 

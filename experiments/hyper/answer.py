@@ -7,7 +7,7 @@ from experiments.ledger.answer import Answer, Line, Symbol
 LINES = (
     Line(
         "At their initial weights hyper-connections are PreNorm, exactly: what they gain is what they learn.",
-        ("hyper.start",),
+        ("hyper.start", "hyper.decoders"),
     ),
     Line(
         "Mixing that is off the identity by eps can enlarge streams by (1 + eps)^L over L sublayers, norms or not.",

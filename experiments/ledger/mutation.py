@@ -10,6 +10,10 @@ Else the alteration is a survivor: nobody would notice if the function were wron
 entry, one constant, operator, comparison or reduction at a time.  That is what sees a wrong constant inside an
 expression, or a least eigenvalue in place of a largest.
 
+Of a check that builds a decoder, what the vocabulary and the decoder call among themselves is left as it is: such a
+check judges what it calls, and what a paper's room has, of decoders as they are, and twins in plain tensor code hold
+the decoders (`icl.testing`).
+
 An entry falls with its premises, so what a premise notices is no survivor, and is not run again: premises are altered
 first.  A function whose values an entry rightly
 does not judge (a start of a descent, a bound that may be weaker) is named beside it, with the reason, which is printed:
@@ -19,6 +23,7 @@ does not judge (a start of a descent, a bound that may be weaker) is named besid
 from __future__ import annotations
 
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -65,6 +70,9 @@ CALLS = 10_000  # of one function by one check, whose sizes are told apart
 LONGEST = 600.0  # seconds, of an entry's checks as they are
 LATE = (signal.SIGPROF, signal.SIGALRM)  # what ends a process by its timers
 CLAIMS = ".claims"
+VOCABULARY = ("theory.plans", "theory.errors")
+OF_PAPERS = (".variants", ".presets", ".paper")  # modules of a paper's room that are vocabulary too
+TESTBED, DECODERS = "icl.", "icl.models."
 
 
 class Entry(NamedTuple):
@@ -248,18 +256,24 @@ def _is_theory(module: str) -> bool:
 def _calls(
     evidence: Sequence[Evidence], judged: Mapping[str, FunctionType], modules: Sequence[ModuleType]
 ) -> list[Json]:
-    """Return, for each check, whether it stands, its seconds of processor time, and the functions that it calls.
+    """Return, for each check, whether it stands, its seconds of processor time, and the functions that it judges.
 
-    The sizes with which the stated version calls them are included.
+    These are those that it calls; if it builds a decoder, those of the vocabulary that it calls itself.  The sizes with
+    which the stated version calls them are included.
     """
     lines = []
     for line in evidence:
         called: set[str] = set()
+        asked: set[str] = set()
+        callers: set[str] = set()
         met: dict[str, set[frozenset[tuple[str, int]]]] = {}
         stating = True
 
         def listed(original: FunctionType, *args: object, **kwargs: object) -> object:
             called.add(name := full_name(original))  # noqa: B023 - of this line
+            callers.add(caller := _caller())  # noqa: B023
+            if not (_is_vocabulary(caller) or caller.startswith(TESTBED)):
+                asked.add(name)  # noqa: B023
             if stating:  # noqa: B023
                 calls = met.setdefault(name, set())  # noqa: B023
                 if len(calls) < CALLS:
@@ -273,8 +287,22 @@ def _calls(
             stating = False
             ok = ok and _holds(line, line.control) is False
         seconds = time.process_time() - began
+        if any(caller.startswith(DECODERS) for caller in callers):
+            called = {name for name in called if name in asked or not name.startswith(VOCABULARY)}
         lines.append({"ok": ok, "seconds": seconds, "called": sorted(called), "sizes": met})
     return lines
+
+
+def _caller() -> str:
+    """Return the module that calls a function for which another one stands in, from within that one."""
+    inside = sys._getframe(1)
+    through_instead = inside.f_back and inside.f_back.f_back  # what `replaced` puts in place, in two steps
+    caller = through_instead and through_instead.f_back
+    return str(caller.f_globals.get("__name__", "")) if caller else ""
+
+
+def _is_vocabulary(module: str) -> bool:
+    return module.startswith(VOCABULARY) or module.endswith(OF_PAPERS)
 
 
 def _met(calls: Iterable[frozenset[tuple[str, int]]]) -> dict[str, list[int]]:

@@ -36,11 +36,9 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     spectral.orthogonal: "a polynomial whose roots count, and not its size",
 }
 
-KEPT = "how long projections are kept in memory: what is computed from them is the same"
 ONE_OF_SEVERAL = "a family of products beside others, of which the best is taken"
 OVER_RANKS = "its least value over ranks is what enough heads approach, at that rank"
 RANK = "a map whose rank counts, and not its size"
-READ_AT_ONCE = "how many of its reads a decoder computes together"
 OF_VALUES: Mapping[Callable[..., Any], str] = {
     mix.q: "a claim on values: whose queries meet them makes no difference",
     mix.k: "a claim on values: whose keys meet them makes no difference",

@@ -19,42 +19,50 @@ class StackedReads:
     """The reads of a rule with one head, equal to those of `TwoPhases` to rounding.
 
     It holds the state itself, and is for one forward pass: what comes out of `start` and `write` is a placeholder.
+
+    A source v of width d stands with one number more behind it, sqrt(d eps): the norm of both together is sqrt(d) times
+    its RMS, by which its logits are divided.  The queries are multiplied by sqrt(d).
     """
 
     def __init__(self, depth: TwoPhases) -> None:
+        reads, self.width = depth.query.shape
         self.block, self.eps, self.normed = depth.rule.block, depth.eps, depth.gain is not None
-        self.queries = depth.query if depth.gain is None else depth.query * depth.gain
-        self.sources = 1 + -(-(len(self.queries) - 1) // self.block)
+        queries = depth.query if depth.gain is None else depth.query * depth.gain * self.width**0.5
+        self.queries = queries.T  # (d, reads)
+        self.sources = 1 + -(-(reads - 1) // self.block)
 
     def start(self, embedded: Tensor) -> None:
-        self.embedded, numbers = embedded, embedded.shape[-1]
-        count, dtype = embedded.numel() // numbers, exact(embedded.dtype)
+        self.embedded, dtype = embedded, exact(embedded.dtype)
+        count, reads = embedded.numel() // self.width, self.queries.shape[1]
         self.queries = self.queries.to(dtype)
-        self.values = embedded.new_empty(count, self.sources, numbers, dtype=dtype)
-        self.logits = embedded.new_empty(count, self.sources, len(self.queries), dtype=dtype)
-        self.least = embedded.new_full((1, 1), self.eps, dtype=dtype)
+        beside = (self.width * self.eps) ** 0.5
+        longer = embedded.new_full((count, self.sources, self.width + 1), beside, dtype=dtype)
+        logits = embedded.new_empty(count, self.sources, reads, dtype=dtype)
+        self.values = longer[..., :-1]
+        self.longer_sources, self.value_sources = longer.unbind(1), self.values.unbind(1)
+        self.logits_of_source, self.logits_of_read = logits.unbind(1), logits.unbind(2)
         self._put(0, embedded, added=False)
 
     def read(self, sublayer: int, state: None) -> Tensor:
         if sublayer == 0:
             return self.embedded
         count = 1 + -(-sublayer // self.block)
-        weights = self.logits[:, :count, sublayer].softmax(-1)
-        return torch.bmm(weights[:, None], self.values[:, :count]).view_as(self.embedded).to(self.embedded.dtype)
+        weights = self.logits_of_read[sublayer].narrow(1, 0, count).softmax(-1)
+        out = torch.bmm(weights.unsqueeze(1), self.values.narrow(1, 0, count))
+        return out.view(self.embedded.shape).to(self.embedded.dtype)
 
     def write(self, sublayer: int, state: None, out: Tensor) -> None:
         self._put(1 + sublayer // self.block, out, added=sublayer % self.block > 0)
 
     def _put(self, place: int, out: Tensor, *, added: bool) -> None:
         """Write or add an output to a source, and make its logits for every read."""
-        value, logits = self.values[:, place], self.logits[:, place]
-        flat = out.reshape(value.shape)
+        value, logits, flat = self.value_sources[place], self.logits_of_source[place], out.reshape(-1, self.width)
         if added:
             value += flat
         else:
             value.copy_(flat)
-        products = value @ self.queries.T
-        if self.normed:
-            norm = torch.linalg.vector_norm(value, dim=-1, keepdim=True)
-            products *= torch.addcmul(self.least, norm, norm, value=1 / value.shape[-1]).rsqrt_()
-        logits.copy_(products)
+        if not self.normed:
+            torch.mm(value, self.queries, out=logits)
+            return
+        norm = torch.linalg.vector_norm(self.longer_sources[place], dim=-1, keepdim=True)
+        torch.div(torch.mm(value, self.queries), norm, out=logits)

@@ -143,33 +143,35 @@ class LatentAttention(Branch):
         is the same for all latents, goes to the queries and to what they get.
         """
         width, heads = self.key_up.width, query.shape[1]
-        query = query if self.core.linear else query * query.shape[-1] ** -0.5
         content, rotary = query.split([width, query.shape[-1] - width], dim=-1)
         turned = self._gained(content @ self._by_head(self.key_up)).flatten(1, 2)
         latents = [merged(slices) for _, _, slices in views]
         of_latents = turned.split([latent.shape[-1] for latent in latents], dim=-1)
         products = (part @ latent.mT for part, latent in zip(of_latents, latents, strict=True))
-        scores, factors = functools.reduce(torch.add, products), self._inverse_rms(latents)
-        scores = scores if factors is None else scores * factors
-        scores = (scores + rotary.flatten(1, 2) @ views[0][1][:, 0].mT).unflatten(1, (heads, -1))
-        shares = _shares(scores, frame.visible, linear=self.core.linear).flatten(1, 2)
-        shares = (shares if factors is None else shares * factors).to(query.dtype)
-        sums = torch.cat([shares @ latent for latent in latents], dim=-1).unflatten(1, (heads, -1))
-        return self._gained(sums) @ self._by_head(self.value_up).mT
+        scores, rms = functools.reduce(torch.add, products), self._rms(latents)
+        scores = scores if rms is None else scores / rms
+        scale = 1.0 if self.core.linear else query.shape[-1] ** -0.5
+        keys = views[0][1][:, 0].mT
+        scores = torch.baddbmm(scores.to(query.dtype), rotary.flatten(1, 2), keys, beta=scale, alpha=scale)
+        shares = _shares(scores.unflatten(1, (heads, -1)), frame.visible, linear=self.core.linear).flatten(1, 2)
+        shares = (shares if rms is None else shares / rms).to(query.dtype)
+        parts = [shares @ latent for latent in latents]
+        sums = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+        return self._gained(sums.unflatten(1, (heads, -1))) @ self._by_head(self.value_up).mT
 
     def _gained(self, x: Tensor) -> Tensor:
         """Return x, (..., latent width), times the gain of the latents' norm, if there is one."""
         return x * self.latent_norm.weight.to(x.dtype) if isinstance(self.latent_norm, RMSNorm) else x
 
-    def _inverse_rms(self, latents: list[Tensor]) -> Tensor | None:
-        """Return 1 / rms of latents whose parts are given, (batch, T, .) each: (batch, 1, T); None without a norm."""
+    def _rms(self, latents: list[Tensor]) -> Tensor | None:
+        """Return the RMS of latents whose parts are given, (batch, T, .) each: (batch, 1, T); None without a norm."""
         if not isinstance(self.latent_norm, RMSNorm):
             return None
         exact = torch.promote_types(latents[0].dtype, torch.float32)
-        squares = (torch.linalg.vector_norm(latent, dim=-1, dtype=exact).square() for latent in latents)
-        mean = functools.reduce(torch.add, squares) / self.key_up.in_features
-        eps = self.latent_norm.eps
-        return (mean + (torch.finfo(exact).eps if eps is None else eps)).rsqrt()[:, None]
+        norms = (torch.linalg.vector_norm(latent, dim=-1, dtype=exact) for latent in latents)
+        norm, size = functools.reduce(torch.hypot, norms), self.key_up.in_features
+        eps = torch.finfo(exact).eps if self.latent_norm.eps is None else self.latent_norm.eps
+        return torch.hypot(norm * size**-0.5, norm.new_full((), eps**0.5))[:, None]
 
     def _by_head(self, linear: HeadLinear) -> Tensor:
         """Return a projection by head: (heads, width, latent width)."""

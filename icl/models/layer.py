@@ -4,10 +4,10 @@
     out, bank = sublayer(h, bank)       a norm, then attention, which reads and fills the bank, or feed-forward
     state = depth.write(i, state, out)
 
-Tools that work layer by layer can so be applied from outside, to `decoder.layers`: `fully_shard` (FSDP2), then the
-decoder; `checkpoint_wrapper` or `torch.utils.checkpoint`; `torch.compile`.  State, bank and frame go in and come out as
-tuples, dicts and dataclasses of tensors, in which such tools find the tensors.  What layers share, the depth rule's
-weights among it, belongs to the decoder.
+So tools that work layer by layer can be applied from outside, to the decoder's `layers`: `fully_shard` (FSDP2), and
+then to the decoder; PyTorch's wrapper or function for activation checkpointing; `torch.compile`.  State, bank and
+frame go in and come out as tuples, dicts and dataclasses, in which such tools find the tensors.  What layers share, the
+depth rule's weights among it, belongs to the decoder.
 
 A compiler makes other code for every layer, as each has entries of its own in the bank, and all of it counts against
 one limit, 8 by default: set `torch._dynamo.config.recompile_limit` to the number of layers, or more.

@@ -1,6 +1,6 @@
 """Decoders as folders of one readable model file, which needs torch and transformers and not this package.
 
-The file is written for one plan: `modeling_NAME.py` reads as if somebody had written that variant of LLaMA by hand.
+The file is written for one plan and called after it; it reads as if somebody had written that variant of LLaMA by hand.
 Weights have LLaMA's names; attention over depth adds a query and a gain to every sublayer, `attention_read` and
 `mlp_read`, and `last_read`.  Its cache is transformers' DynamicCache, which holds the heads that a layer projects
 itself: what the plan keeps, and nothing twice.

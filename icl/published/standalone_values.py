@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from theory.plans.mix import Gated, Learned, Mix, k, q, v
+from theory.plans.mix import Learned, Mix, k, q, v
 from theory.plans.plan import Plan, Run, built, runs
 
 Rule = tuple[Run, ...]
@@ -32,12 +32,12 @@ class Values:
 
     @property
     def plain(self) -> bool:
-        """True if all layers attend over their own values alone, as in LLaMA."""
+        """True where all layers attend over their own values alone, as in LLaMA."""
         return not any(layer == 1 for run in self.rule for _, _, layer, _, _ in run.terms)
 
     @property
     def mixed(self) -> bool:
-        """True if every head has a part of its own layer, so that the sums are what is cached."""
+        """True where every head has a part of its own layer, so that the sums are what is cached."""
         return len(self.own) == self.heads and all(any(layer != 1 for _, _, layer, _, _ in r.terms) for r in self.rule)
 
     @property
@@ -117,8 +117,6 @@ def _unsupported_terms(values: Mix, layer: int) -> Iterator[str]:
         source = term.source
         if isinstance(term.weight, Learned):
             yield f"weighs values by a learned number ({term.weight.number})"
-        elif isinstance(term.weight, Gated):
-            yield f"weighs values by a gate ({term.weight})"
         elif source.kind != "v" or source.shift:
             yield f"attends over {source}, which is no projection of the token itself"
         elif source.layer not in (1, layer):

@@ -86,6 +86,7 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     "attnres-bounds": {"smoke": "05dca5248e", "cpu": "b19e57c09c", "full": "3b4555f1d8"},
     "attnres-gradients": {"smoke": "d6bc0a0594", "cpu": "a3aed7200b", "full": "3f109de4ee"},
     "attnres-toy": {"smoke": "93305c4624", "cpu": "549bda0696", "full": "0ddeabeb76"},
+    "value-tables": {"smoke": "0a2e6048fe", "cpu": "581a011d75", "full": "dbc1d59458"},
     "toy-orderings": {"smoke": "5fb9c3e545", "cpu": "8b21fae08b", "full": "9f668c08ff"},
     "text-layers": {"smoke": "ad25225344", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-dynamic-values": {"smoke": "2027ded45c", "cpu": "", "gpu": "", "gpu-tiny": ""},

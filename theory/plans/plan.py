@@ -20,7 +20,6 @@ The depth rule says how a sublayer's input is made from what the sublayers befor
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,12 +36,10 @@ from theory.plans.mix import (
     Learned,
     Mix,
     Source,
-    Term,
     Weight,
     e,
     gate,
     ill_typed_learned,
-    is_number,
     k,
     learned_weights,
     q,
@@ -50,6 +47,7 @@ from theory.plans.mix import (
     total,
     v,
 )
+from theory.plans.term_problems import term_problems
 
 # A user's plan needs no other import.
 __all__ = [
@@ -312,7 +310,7 @@ def _problems_of_heads(plan: Plan) -> Iterator[str]:
         uses += [("k", mix) for mix in head.keys] + [("v", mix) for mix in head.values]
         for kind, mix in uses:
             for term in mix.terms:
-                yield from _problems_of_term(plan.shape, term, kind, layer=n, where=where)
+                yield from term_problems(term, kind, n, heads=plan.shape.heads, where=where)
                 weight = term.weight
                 if isinstance(weight, Gated) and channels.setdefault(weight.layer, weight.channels) != weight.channels:
                     yield f"{where}: the gates of layer {weight.layer} do not all read the same channels"
@@ -328,64 +326,6 @@ def _problems_of_heads(plan: Plan) -> Iterator[str]:
         for term in head.beside.terms:
             if term.source.shift:
                 yield f"{where}: {term.source} cannot stand beside the attention; what is shifted is attended over"
-
-
-def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: str) -> Iterator[str]:
-    source, weight = term.source, term.weight
-    words = {"q": "queries", "k": "keys", "v": "values"}
-    if source.kind != kind and not (source.kind == "e" and kind == "v"):
-        yield f"{where}: {source} cannot stand among {words[kind]}"
-    if not type(source.layer) is type(source.head) is int:
-        yield f"{where}: {source} must name a layer and a head by whole numbers"
-    if not 1 <= source.layer <= layer:
-        what = "a later layer" if source.layer > layer else "a layer before the first"
-        yield f"{where}: {source} is of {what}"
-    if not 1 <= source.head <= shape.heads:
-        yield f"{where}: {source} is of a head that is not there; there are {shape.heads}"
-    if type(source.shift) is not int or source.shift < 0:
-        yield f"{where}: {source.unshifted} must be shifted by a whole number of tokens from 0, got {source.shift!r}"
-    elif source.shift and source.kind in ("q", "k"):
-        yield f"{where}: {source} has the position of another token; only values and tables are shifted"
-    if isinstance(weight, Learned):
-        ill_typed = [f"{where}: {problem}" for problem in ill_typed_learned(weight)]
-        yield from ill_typed or _problems_of_learned(weight, where)
-        if ill_typed:
-            return
-    if isinstance(weight, Gated):
-        yield from _problems_of_gate(shape, weight, source, kind=kind, layer=layer, where=where)
-        return
-    if not is_number(weight) and not isinstance(weight, Learned):
-        yield f"{where}: the weight of {source} must be a number, Learned or a gate, got {weight!r}"
-    elif not math.isfinite(term.start):
-        yield f"{where}: the weight of {source} is not finite"
-
-
-def _problems_of_learned(weight: Learned, where: str) -> Iterator[str]:
-    if not weight.name.isidentifier():
-        yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
-    if weight.place is not None and weight.wide:
-        yield f"{where}: the learned weight {weight.name} is as wide as a head, and so has no place in another"
-    elif weight.place is not None and weight.place < 0:
-        got = f"must be a whole number from 0, got {weight.place!r}"
-        yield f"{where}: the place of the learned weight {weight.name} {got}"
-    if not math.isfinite(weight.slope) or not weight.slope:
-        yield f"{where}: the learned weight {weight.name} must count with a finite slope other than 0"
-
-
-def _problems_of_gate(
-    shape: Shape, weight: Gated, source: Source, kind: Kind, layer: int, *, where: str
-) -> Iterator[str]:
-    if not type(weight.layer) is type(weight.head) is type(weight.channels) is int or weight.channels < 0:
-        yield f"{where}: a gate names a layer, a head and a number of channels from 0 by whole numbers, got {weight!r}"
-    elif not 1 <= weight.layer <= layer or not 1 <= weight.head <= shape.heads:
-        yield f"{where}: {weight} is of a later layer, or of a layer or head that is not there"
-    if kind == "q":
-        yield f"{where}: gates are made for keys and values; they cannot weigh queries"
-    if source.shift:
-        yield f"{where}: {source} cannot be weighed by a gate, which is of the token itself"
-    numbers = weight.slope, weight.offset
-    if not all(map(is_number, numbers)) or not all(map(math.isfinite, numbers)) or not weight.slope:
-        yield f"{where}: a gate must count with a finite slope other than 0"
 
 
 def _problems_of_layers(plan: Plan) -> Iterator[str]:

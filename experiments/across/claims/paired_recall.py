@@ -55,7 +55,6 @@ PAIRED = Claim(
     proof=paired_recall,
     uses=("toy.recall-one-layer",),
     unjudged={
-        Architecture.has_feed_forward: "no layer has one, of whatever width",
         at(arc, "neighbours(count) * np.arange(count) - SPREAD / 2"): WHERE_IT_BEGINS,
         at(arc, "SPREAD / 2"): WHERE_IT_BEGINS,
     },

@@ -12,7 +12,7 @@ from experiments.ledger.claim import Claim
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.mix import Mix, k, v
 from theory.plans.names import resolve
-from theory.plans.plan import SegmentRule, lifetimes, plan
+from theory.plans.plan import SegmentRule, plan
 from theory.plans.recall import RecallSetting
 from theory.skipv1.paper import PAPER
 from theory.toy import recall
@@ -41,7 +41,6 @@ ONE_LAYER = Claim(
     assumes="keys, then values, are drawn without repetition; queries follow all pairs; causal attention; no positions",
     verdict="verified",
     proof=recall,
-    unjudged={lifetimes: "what may be forgotten, not what is computed"},
 )
 
 
@@ -87,10 +86,6 @@ FIRST_ALONE = Claim(
     verdict="verified",
     proof=recall,
     uses=("toy.recall-one-layer",),
-    unjudged={
-        lifetimes: "what may be forgotten, not what is computed",
-        Architecture.has_feed_forward: "one of no width puts out nothing",
-    },
 )
 OF_THE_FIRST: SegmentRule = lambda n, h: v(1, h)  # noqa: E731 - a rule beside `v`
 OWN: SegmentRule = v

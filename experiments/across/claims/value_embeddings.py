@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from experiments.ledger.claim import Claim, Conditions
-from experiments.toys.unjudged import KEPT, OF_VALUES
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
-from theory.plans.plan import lifetimes
 from theory.skipv1.paper import PAPER
 from theory.toy import value_embeddings
 from theory.toy.value_embeddings import covered, least_missed, missed, nearest
@@ -35,11 +33,6 @@ TABLES = Claim(
     assumes="no positions added to the embedding, and no norm before layer 1's values, or the normed embedding",
     verdict="verified",
     proof=value_embeddings,
-    unjudged={
-        **OF_VALUES,
-        lifetimes: KEPT,
-        Architecture.has_feed_forward: "layer 1's values are there before its feed-forward is",
-    },
 )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from experiments.across.ladder.setting import FIRST, NULL, RUNGS
-from experiments.across.ladder.verdicts import chance, leads, null_rows
+from experiments.across.ladder.verdicts import chance, leads, null_rows, searched
 from experiments.drawing import style
 from experiments.drawing.judged import Mark, judged
 from experiments.store.folders import Json
-from experiments.training.campaign import TWIN
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import Interval, share_interval
 
 if TYPE_CHECKING:
@@ -73,10 +73,12 @@ def tasks(prediction: Json, measurement: Json) -> Figure:
     for at, (task, about) in enumerate(prediction["tasks"].items()):
         by_rung = {rung: leads(measurement, task, rung, what="reached") for rung in RUNGS}
         arm = next((name for name in by_rung[FIRST] if name != TWIN), TWIN)
+        decided = {arm, BASELINE} <= searched(prediction, measurement, task)
         if (toy := about["lead"].get(arm)) is not None:
             axis.plot([at - 0.4, at + 0.4], [toy, toy], label=None if at else "the toy", **TOY)  # type: ignore[arg-type]
         for i, (rung, marker) in enumerate(zip(RUNGS, style.MARKERS, strict=False)):
             look = {"label": None if at else f"{arm}, {rung}", "marker": marker, "color": style.look(arm)["color"]}
+            look |= {} if decided else {"color": "#b8b8b8"}
             style.bars(axis, [at + 0.18 * (i - 1.5)], [by_rung[rung][arm]], **look)
     axis.axhline(0, color="#1a1a1a", linewidth=0.8)
     axis.set_xticks(range(len(prediction["tasks"])), [f"d = {about['d']}" for about in prediction["tasks"].values()])

@@ -90,6 +90,19 @@ def _converged(part: Json) -> set[str]:
     return {arm for arm, more in added.items() if more.mean + more.half_width <= CONVERGED}
 
 
+def searched(prediction: Json, measurement: Json, task: str) -> set[str]:
+    """Return the arms whose best on the first rung is as good as is proved possible, but for KEPT, or not proved.
+
+    Where a search falls short of that, a lead over what it found is no lead.
+    """
+    proved = prediction["tasks"][task]["proved"]
+    return {
+        arm
+        for arm, share in best(measurement, task, FIRST).items()
+        if (bounds := proved.get(BASELINE if arm == TWIN else arm)) is None or share.mean >= bounds[0] - KEPT
+    }
+
+
 def chance(measurement: Json, task: str, rung: str, arm: str) -> tuple[int, int]:
     """Return how many trainings come within KEPT of the most that is reached, and of how many."""
     shares, level = found(measurement, rung)[arm], best(measurement, task, rung)[arm].mean - KEPT
@@ -100,12 +113,13 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Judgement]:
     """Yield what is judged of what is reached, by task; then of single trainings, and the null."""
     for task, about in prediction["tasks"].items():
         by_rung = {rung: leads(measurement, task, rung, what="reached") for rung in RUNGS}
+        settled = searched(prediction, measurement, task)
         for rung, of_rung in by_rung.items():
             vanilla = best(measurement, task, rung)[BASELINE]
-            yield from _of_leads(("reached", task, rung), of_rung, vanilla, prediction=prediction)
+            yield from _of_leads(("reached", task, rung), of_rung, vanilla, prediction=prediction, settled=settled)
             yield _never_below_bayes(measurement, task, rung, about=about)
-        yield from _of_changes(task, by_rung)
-        yield from _of_bounds(task, best(measurement, task, FIRST), prediction)
+        yield from _of_changes(task, by_rung, settled)
+        yield from _of_bounds(task, best(measurement, task, FIRST), prediction, settled)
     task = measurement["task"]
     for rung in RUNGS:
         settled = _converged(_part(measurement, rung))
@@ -120,7 +134,7 @@ def _of_leads(
     by_arm: Mapping[str, Interval],
     vanilla: Interval,
     prediction: Json,
-    settled: set[str] | None = None,
+    settled: set[str],
 ) -> Iterator[Expectation]:
     """Yield that there is a lead, and that it is as large as the toy's.
 
@@ -129,7 +143,7 @@ def _of_leads(
         by_arm: leads over vanilla.
         vanilla: the share that it explains.
         prediction: of all tasks.
-        settled: arms that have converged; None: all of them.
+        settled: arms that have converged, or whose search has found what is proved possible.
     """
     what, task, rung = where
     twin = by_arm[TWIN]
@@ -138,7 +152,7 @@ def _of_leads(
             continue
         name, toy = f"{what}/{task}/{rung}/{arm}", prediction["tasks"][task]["lead"].get(arm)
         group = f"{what}, {task}, {rung}: {arm}"
-        compared = settled is None or {arm, BASELINE} <= settled
+        compared = {arm, BASELINE} <= settled
         controls = (twin, replace(twin, mean=-twin.mean)) if compared else ()
         numbers: Json = {"group": group, "claim": WIDTH, "slack": KEPT, "quantity": LEAD}
         paper = expected_by_paper(prediction, arm, "signal") if what == "found" else None
@@ -171,7 +185,7 @@ def _of_leads(
         )
 
 
-def _of_changes(task: str, by_rung: Mapping[str, Mapping[str, Interval]]) -> Iterator[Expectation]:
+def _of_changes(task: str, by_rung: Mapping[str, Mapping[str, Interval]], settled: set[str]) -> Iterator[Expectation]:
     """Yield that an ingredient leaves the lead that is reached as it was.  Control: one that takes all of it."""
     for before, after in pairwise(RUNGS):
         for arm, lead in by_rung[after].items():
@@ -181,7 +195,7 @@ def _of_changes(task: str, by_rung: Mapping[str, Mapping[str, Interval]]) -> Ite
             change = _of_prompts(lead.mean - earlier.mean, hypot(lead.stderr, earlier.stderr), len(by_rung[after]) - 1)
             yield Expectation.sampled(
                 change,
-                earlier,
+                *((earlier,) if {arm, BASELINE} <= settled else ()),
                 id=f"change/{task}/{after}/{arm}",
                 group=f"what {after} does to the lead of {arm}, {task}",
                 claim=WIDTH,
@@ -193,16 +207,20 @@ def _of_changes(task: str, by_rung: Mapping[str, Mapping[str, Interval]]) -> Ite
             )
 
 
-def _of_bounds(task: str, largest: Mapping[str, Interval], prediction: Json) -> Iterator[Expectation]:
-    """Yield that the rung linear explains what is proved.  Controls: nothing, and all of the signal."""
+def _of_bounds(
+    task: str, largest: Mapping[str, Interval], prediction: Json, settled: set[str]
+) -> Iterator[Expectation]:
+    """Yield that the rung linear explains what is proved.  Controls: nothing, and all of the signal.
+
+    A search that ends below what is possible contradicts nothing, and decides nothing.
+    """
     for arm, bounds in prediction["tasks"][task]["proved"].items():
         if bounds is None or arm not in largest:
             continue
         least, most = bounds
         yield Expectation.sampled(
             largest[arm],
-            Interval(0.0, 0.0, 0.0),
-            Interval(1.0, 0.0, 0.0),
+            *((Interval(0.0, 0.0, 0.0), Interval(1.0, 0.0, 0.0)) if arm in settled else ()),
             id=f"proved/{task}/{arm}",
             group=f"what is proved of the rung linear, {task}",
             claim=LAYER,

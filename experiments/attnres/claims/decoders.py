@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.toys.unjudged import KEPT, OF_VALUES, READ_AT_ONCE
+from experiments.toys.unjudged import OF_VALUES
 from theory.attnres.variants import attnres, attnres_block
 from theory.plans import mix
-from theory.plans.accounting import depth_sources, reads_together, two_phases
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
-from theory.plans.plan import Plan, lifetimes
 from theory.plans.presets import llama
 
 if TYPE_CHECKING:
@@ -20,22 +18,15 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-9
 SIZES = replace(llama(d_model=4, n_heads=1, n_layers=2, d_ff=2, vocab=2, context=2), norm_eps=0.0)
-WRITTEN = "whether a decoder computes its reads so or as they are written, which are equal"
 UNJUDGED: Mapping[Callable[..., Any], str] = {
     **OF_VALUES,
     attnres: "whether keys are normed changes no bound",
-    depth_sources: "for how many sources a decoder has room, not what it reads",
-    two_phases: WRITTEN,
-    reads_together: READ_AT_ONCE,
-    lifetimes: KEPT,
-    Architecture.attending: "no copy stands in for heads here",
 }
 VOCAB = 7
 CONFIG = replace(SIZES, d_model=6, n_layers=3, d_ff=5, stem=Tokens(VOCAB), context=5)
 ANY_NETWORK: Mapping[Callable[..., Any], str] = {
     **UNJUDGED,
     mix.v: "claimed whosever values a head reads",
-    Plan.live: "all heads are there",
     attnres_block: "claimed of blocks of any length",
     Architecture.has_feed_forward: "claimed with feed-forwards and without",
 }

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from experiments.attnres.claims.decoders import WRITTEN
 from experiments.ledger.claim import Claim, Conditions
-from experiments.toys.unjudged import KEPT, OF_VALUES, READ_AT_ONCE
 from theory.attnres import zero_query
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
-from theory.plans import mix
-from theory.plans.accounting import depth_reads, depth_sources, reads_together, two_phases
+from theory.plans.accounting import depth_reads
 from theory.plans.names import resolve
-from theory.plans.plan import Plan, lifetimes
 from theory.plans.presets import llama
 
 if TYPE_CHECKING:
@@ -45,16 +41,7 @@ ZERO_QUERY = Claim(
     "64 with weights of 0.02 and eps = 1e-5 answer differently by 41 %.  The first read has one source: its query is "
     "never trained.",
     proof=zero_query,
-    unjudged={
-        **OF_VALUES,
-        mix.v: "what heads attend over is the same in both networks",
-        Plan.live: "so is which heads attend",
-        attnres_plan: "with zero queries a norm of the keys has no part in it",
-        depth_sources: "for how many sources a decoder has room",
-        two_phases: WRITTEN,
-        reads_together: READ_AT_ONCE,
-        lifetimes: KEPT,
-    },
+    unjudged={attnres_plan: "with zero queries a norm of the keys has no part in it"},
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.ledger.claim import Claim, Conditions, at
-from experiments.toys.unjudged import KEPT, OF_PARAMETERS
+from experiments.toys.unjudged import OF_PARAMETERS
 from theory.dva import collapse, forms
 from theory.dva.collapse import Form, attended, collapsed, of_one_query, pair_numbers, pair_values
 from theory.dva.cost import peak_numbers, products
@@ -21,7 +21,7 @@ from theory.plans import mix
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
-from theory.plans.plan import Plan, lifetimes
+from theory.plans.plan import Plan
 from theory.plans.presets import gpt2
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ ANY = "a layer of whatever queries, keys and values: what heads are given is loo
 OF_A_LAYER: Mapping[Callable[..., Any], str] = {
     **dict.fromkeys((mix.q, mix.k, mix.v, Plan.head, dva_attention), ANY),
     Architecture.has_feed_forward: "attention alone is looked at",
-    lifetimes: KEPT,
 }
 CLOSE = 1e-9
 ROUNDING = 64 * np.finfo(float).eps

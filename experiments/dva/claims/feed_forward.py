@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.dva.claims.dynamic_values import OF_A_LAYER
 from experiments.ledger.claim import Claim, Conditions
 from theory.dva import feed_forward
 from theory.dva.feed_forward import as_attention, embedding_width, embeddings
@@ -115,10 +114,7 @@ WITHOUT = Claim(
     "whether there is one.",
     proof=feed_forward,
     uses=("dva.one-head",),
-    unjudged={
-        **OF_A_LAYER,
-        dva_plan: "an output projection, which it does without, leaves what is quadratic quadratic",
-    },
+    unjudged={dva_plan: "an output projection, which it does without, leaves what is quadratic quadratic"},
 )
 
 

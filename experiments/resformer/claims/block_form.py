@@ -10,12 +10,10 @@ import numpy as np
 
 from experiments.ledger.claim import Claim, Conditions
 from experiments.toys.checks import EXACT_SLACK, ROUNDING
-from experiments.toys.unjudged import KEPT, OF_VALUE_MAPS, OF_VALUES
-from theory.plans import mix
-from theory.plans.architecture import Architecture
+from experiments.toys.unjudged import OF_VALUE_MAPS, OF_VALUES
 from theory.plans.heads import Head, toy_heads
 from theory.plans.names import resolve
-from theory.plans.plan import Plan, Shape, lifetimes
+from theory.plans.plan import Shape
 from theory.prompts.moments import Array, PromptMoments
 from theory.resformer import blocks, in_context
 from theory.resformer.paper import PAPER
@@ -407,11 +405,6 @@ SCALE = Claim(
     "dimension scores would be smaller by the root of the number of heads, 1.4 to 4.  What the section derives holds "
     "for any divisor.",
     proof=None,
-    unjudged={
-        **dict.fromkeys((mix.q, mix.k, mix.v, Plan.head), "the score of one head is looked at, whatever it attends to"),
-        Architecture.has_feed_forward: "attention alone is looked at",
-        lifetimes: KEPT,
-    },
 )
 SCALE.row(
     "widths of a head, by Table 4",

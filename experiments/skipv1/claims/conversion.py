@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import NUMBER
 from theory.plans.accounting import flops
-from theory.plans.architecture import Architecture
 from theory.plans.names import model, resolve
 from theory.plans.plan import built
 from theory.plans.presets import llama
@@ -36,10 +35,7 @@ DISTANCE = Claim(
     "what they sum is white, and signs are free",
     verdict="verified",
     proof=conversion,
-    unjudged={
-        Architecture.has_feed_forward: "attention alone is looked at",
-        llama: "sizes of decoders: what is claimed is claimed of any",
-    },
+    unjudged={llama: "sizes of decoders: what is claimed is claimed of any"},
 )
 
 

@@ -137,6 +137,14 @@ def test_json_and_words(work, tmp_path):
     assert "trust_remote_code" in outcome(["export", str(work / "skipv1"), "--out", str(tmp_path / "b")])[1]
 
 
+def test_a_standalone_folder_has_a_model_file_of_its_own(work, tmp_path):
+    status, out, _ = outcome(["export", str(work / "skipv1"), "--standalone", "--out", str(tmp_path / "x")])
+    assert status == 0
+    assert "through modeling_skipv1.py beside it, without this package" in out
+    assert "class Skipv1ForCausalLM(" in (tmp_path / "x" / "modeling_skipv1.py").read_text()
+    assert json.loads((tmp_path / "x" / "config.json").read_text())["architectures"] == ["Skipv1ForCausalLM"]
+
+
 def test_an_exported_tokenizer_makes_no_token_types(work, tmp_path):
     """Version 4 of transformers would, unless told otherwise, and an exported model refuses them."""
     export(work / "skipv1", tmp_path / "x")
@@ -308,6 +316,8 @@ def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, says):
         (["export", "{work}/corpus", "--out", "{tmp}/x"], "no training's folder"),
         (["export", "{work}/regression", "--out", "{tmp}/x"], "reads no tokens"),
         (["export", "{work}/vanilla", "--out", "{tmp}/x", "--dtype", "int4"], "not 'int4'"),
+        (["export", "{work}/skipv1", "--standalone", "--to", "skipv1", "--out", "{tmp}/x"], "not the layout skipv1"),
+        (["export", "{work}/regression", "--standalone", "--out", "{tmp}/x"], "the model reads no tokens"),
         (
             ["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "onnx"],
             "unknown layout 'onnx'; there are hf, skipv1",

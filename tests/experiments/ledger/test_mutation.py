@@ -66,8 +66,15 @@ def tenths(of):
 """
 CLAIMS = """
 from experiments.ledger.claim import Claim
+from icl.models.decoder import Decoder
 from made_up import formulas
 from made_up.formulas import area, cut, perimeter
+from theory.plans.accounting import total_parameters
+from theory.plans.names import resolve
+from theory.plans.presets import llama
+
+SIZES = llama(d_model=4, n_heads=1, n_layers=2, d_ff=2, vocab=3, context=2)
+COUNT = total_parameters(SIZES, resolve("vanilla", SIZES.shape))
 
 
 def claim(name, holds, **more):
@@ -105,6 +112,19 @@ def thrice(of):
 
 
 BESIDE = claim("made.beside", beside)
+
+
+def built(more):
+    model = Decoder(SIZES, resolve("vanilla", SIZES.shape))
+    return sum(p.numel() for p in model.parameters()) == total_parameters(SIZES, model.plan) + more
+
+
+def counted(more):
+    return total_parameters(SIZES, resolve("vanilla", SIZES.shape)) == COUNT + more
+
+
+BUILT = claim("made.built", built)
+COUNTED = claim("made.counted", counted)
 NOTHING = claim("made.nothing", lambda more: 1 == 1 + more)
 """
 
@@ -178,6 +198,20 @@ def test_what_is_wrong_from_a_size_on_is_noticed_there_alone():
     """A check at 5 that does not see `tenths` there leaves it unnoticed from 2 on, whatever it sees below."""
     found = mutation.mutate(mutation.Entry("made_up.claims.ledger", "made.loosely"))["fates"]["made_up.formulas.tenths"]
     assert found == {"x 1.05": "falls", "+ 1": "falls", "constant": "falls", "x 1.05 for large of": "stands"}
+
+
+def test_of_a_built_decoder_what_a_check_calls_itself_is_judged(ledger):
+    """And of a check that builds none, all of the vocabulary that it reaches."""
+    called = {}
+    for name in ("made.built", "made.counted"):
+        modules = mutation._evidence_modules(mutation.Entry("made_up.claims.ledger", name))
+        judged = alterations.functions(module for module in modules if mutation._is_theory(module.__name__))
+        (line,) = mutation._calls(ledger[name].evidence, judged, modules)
+        assert line["ok"]
+        called[name] = {function.removeprefix("theory.plans.") for function in line["called"]}
+    own = {"accounting.total_parameters", "names.resolve"}
+    assert called["made.built"] == own
+    assert called["made.counted"] > own | {"accounting.parameters", "mix.v", "plan.plan"}
 
 
 def test_what_a_premise_notices_is_no_survivor(ledger):

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from tests.icl.models.references import Stack, rms
+from icl.testing import Stack, rms
 
 Read = Callable[[Stack, int, Tensor], Tensor]
 

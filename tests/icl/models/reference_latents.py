@@ -12,9 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tests.icl.models.references import Layer
-
-Lists = list[tuple[Tensor, Tensor]]
+from icl.testing import Layer
+from icl.testing.references import Lists
 
 
 def whole(x: Layer, m: int) -> Tensor:

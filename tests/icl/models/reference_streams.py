@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tests.icl.models.references import Stack, rms
+from icl.testing import Stack, rms
 
 
 def gelu(x: Tensor) -> Tensor:

@@ -6,34 +6,17 @@ theory/PAPER/references.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from icl.testing import Layer, depth_reference, reference
+from icl.testing.references import vanilla
+from tests.icl.models import reference_latents as latents
 from tests.icl.models.reference_depths import DEPTHS
-from tests.icl.models.reference_latents import LATENTS
 from tests.icl.models.reference_streams import STREAMS
-from tests.icl.models.references import Layer, Reference
-
-REFERENCES: dict[str, Callable[..., Reference]] = {}
-
-
-def reference(formula: Callable[..., Tensor | None] | None = None, **kinds: bool):
-    """Register a formula under its name; its options become the variant's."""
-
-    def register(formula: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
-        def make(**options: object) -> Reference:
-            latent = LATENTS.get(formula.__name__)
-            return Reference(partial(formula, **options), latent and partial(latent, **options), **kinds)
-
-        REFERENCES[formula.__name__.replace("_", "-")] = make
-        return formula
-
-    return register(formula) if formula else register
 
 
 def middle(x: Layer) -> int:
@@ -51,16 +34,13 @@ def skips(x: Layer, h: int, ratio: float = 0.5, source: int = 1) -> bool:
     return x.n > source and h > x.heads - int(ratio * x.heads)
 
 
-@reference
-def vanilla(x: Layer, h: int) -> Tensor:
-    """ResFormer, Eqn. 1."""
-    return x.A(h) @ x.v(x.n, h)
+reference(latent=latents.vanilla)(vanilla)
 
 
 # --- ResFormer ------------------------------------------------------------------------------------------------------
 
 
-@reference
+@reference(latent=latents.resformer)
 def resformer(x: Layer, h: int, own: float = 0.5, first: float = 0.5) -> Tensor:
     """Eqn. 7: U_n = 1/2 A_n (V_n + V_1) for n >= 2, standard attention in the first layer."""
     if x.n == 1:
@@ -126,7 +106,7 @@ def resformer_neutreno(x: Layer, h: int, weight: float = 0.1) -> Tensor:
     return x.A(h) @ mixed + 2 * weight * (x.v(1, h) - mixed)
 
 
-@reference
+@reference(latent=latents.svformer)
 def svformer(x: Layer, h: int, anchors: tuple[int, ...] = (1,)) -> Tensor:
     """Eqn. 10: U_n = A_n V_1; with anchors (section 4.8), of the newest anchor in place of layer 1."""
     return x.A(h) @ x.v([a for a in sorted(anchors) if a <= x.n][-1], h)
@@ -156,7 +136,7 @@ def shared_keys(x: Layer, h: int) -> Tensor:
     return x.score(x.q(x.n, h), x.k(1, h)) @ x.v(x.n, h)
 
 
-@reference
+@reference(latent=latents.cross_layer)
 def cross_layer(x: Layer, h: int, source: int = 0) -> Tensor:
     """Eqn. 2: Softmax(Q_n Concat(K_n, K_m)^T / sqrt(d)) Concat(V_n, V_m), m < n."""
     m = source or x.n - 1
@@ -169,7 +149,7 @@ def cross_layer(x: Layer, h: int, source: int = 0) -> Tensor:
 # --- SkipV1Former ---------------------------------------------------------------------------------------------------
 
 
-@reference
+@reference(latent=latents.cla)
 def cla(x: Layer, h: int, every: int = 2) -> Tensor:
     """Appendix B.1: keys and values shared by every l adjacent layers."""
     m = leader(x, every)
@@ -207,7 +187,7 @@ def yoco_k(x: Layer, h: int) -> Tensor:
     return x.score(x.q(x.n, h), x.k(min(x.n, middle(x)), h)) @ x.v(x.n, h)
 
 
-@reference
+@reference(latent=latents.skipv1)
 def skipv1(x: Layer, h: int, ratio: float = 0.5, source: int = 1) -> Tensor:
     """Section 3.2: V^h for the first heads, V_1^h for the last ones."""
     return x.A(h) @ (x.v(source, h) if skips(x, h, ratio, source) else x.v(x.n, h))
@@ -318,10 +298,8 @@ def dva_initial_attention(x: Layer, h: int) -> Tensor:
     return initial(x, h, x.v(x.n, h))
 
 
-REFERENCES |= {
-    name: (lambda depth: lambda **o: Reference(vanilla, depth=partial(depth, **o)))(d)
-    for name, d in (DEPTHS | STREAMS).items()
-}
+for name, rule in (DEPTHS | STREAMS).items():
+    depth_reference(rule, name=name)
 
 for module in (Path(__file__).parents[2] / "theory").glob("*/references.py"):
     import_module(f"tests.theory.{module.parent.name}.references")

@@ -1,6 +1,6 @@
 """Windows by layer, gates, scales, residual maps and parallel layers against what their papers write, in float64.
 
-Function, gradients and the set of weights are compared (`reference_cases.agree`), counts, and decoding from a cache.
+Function, gradients and the set of weights are compared (`icl.testing`), counts, and decoding from a cache.
 """
 
 from dataclasses import replace
@@ -17,9 +17,8 @@ from icl.probes.attention import importance, value_norms
 from icl.probes.cross_layer import nearness
 from icl.probes.recording import observed
 from icl.published.layouts import vocabulary
-from icl.testing import check_identity
-from tests.icl.models.reference_cases import agree, cases, generic
-from tests.icl.models.reference_variants import REFERENCES
+from icl.testing import check_identity, check_variant, generic
+from tests.icl.models import reference_variants  # noqa: F401 - registers the references
 from theory.plans.accounting import cache, flops, parameters, total_parameters
 from theory.plans.architecture import Architecture, Latent, Patches, Tokens, Vectors, misfits
 from theory.plans.names import BadName, model, resolve
@@ -55,25 +54,13 @@ EVERY = {name: fields for name, (fields, _) in PARTS.items()} | {"all": ALL}
 @pytest.mark.parametrize("name", EVERY)
 def test_a_part_is_what_its_paper_writes(name):
     pairs = {"least_heads": 2, "even": True} if "differential" in EVERY[name] else {}
-
-    @settings(max_examples=5)
-    @given(cases(least_layers=2, **pairs, **EVERY[name]))
-    def held(case):
-        agree(case, plan(case.made.shape), REFERENCES["vanilla"]())
-
-    held()
+    check_variant("vanilla", examples=5, least_layers=2, **pairs, **EVERY[name])
 
 
 @pytest.mark.parametrize("variant", ["skipv1", "value-embeddings", "shifted-values", "attnres", "gemma-sharing"])
 def test_all_parts_under_a_variant(variant):
     fields = {**ALL, "parallel": False}
-
-    @settings(max_examples=3)
-    @given(cases(least_layers=2, least_heads=2, even=True, stems=("tokens",), **fields))
-    def held(case):
-        agree(case, resolve(variant, case.made.shape), REFERENCES[variant]())
-
-    held()
+    check_variant(variant, examples=3, least_layers=2, least_heads=2, even=True, stems=("tokens",), **fields)
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -9,8 +9,7 @@ from torch.nn.functional import cross_entropy
 from icl.models.cache import Cache, step
 from icl.models.decoder import Decoder
 from icl.stacks.decoder import misfit
-from icl.testing import check_identity
-from tests.icl.models.reference_cases import generic
+from icl.testing import check_identity, generic
 from theory.errors import BadInput
 from theory.plans.accounting import cache, flops, parameters, total_parameters
 from theory.plans.architecture import Architecture, Latent, Tokens, Vectors, misfits

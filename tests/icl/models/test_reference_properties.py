@@ -10,21 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call
 
-from icl.testing import check_identity
-from tests.icl.models.reference_cases import (
-    Case,
-    answer,
-    cases,
-    check_answers,
-    generic,
-    inputs_of,
-    leaves_of,
-    moved_leaves,
-    terms_of,
-)
+from icl.testing import REFERENCES, Case, cases, check_identity, decode, generic, inputs_of
+from icl.testing.agreement import answer, check_answers, leaves_of, moved_leaves, terms_of
 from tests.icl.models.reference_latents import LATENTS
-from tests.icl.models.reference_variants import REFERENCES
-from tests.icl.models.references import decode
 from tests.icl.models.test_references import NEEDS
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.variants import VARIANTS
@@ -41,7 +29,7 @@ def drawn(name, latent=False, examples=3, **needs):
 
 
 def model_of(case, name, **options):
-    return generic(case.made, VARIANTS[name].make(case.made.shape, **options), case.seed)
+    return generic(case.config, VARIANTS[name].make(case.config.shape, **options), case.seed)
 
 
 def call(model, leaves, inputs):
@@ -52,7 +40,7 @@ def check_same(left, right, leaves, inputs, case):
     """Two functions of (leaves, inputs) are one, with all gradients."""
     step, moved = moved_leaves(leaves, case.seed)
     answers = (answer(f, x, inputs, case.seed) for f, x in ((left, leaves), (right, leaves), (right, moved)))
-    check_answers(*answers, step, terms_of(case.made))
+    check_answers(*answers, step=step, terms=terms_of(case.config))
 
 
 # --- time and padding -----------------------------------------------------------------------------------------------
@@ -75,7 +63,7 @@ def test_the_future_does_not_matter(name, latent):
 @settings(max_examples=5)
 @given(cases(stems=("vectors",)).filter(lambda case: case.length > 1))
 def test_without_a_mask_the_future_matters(case):
-    case = replace(case, made=replace(case.made, mask="none"))
+    case = replace(case, config=replace(case.config, mask="none"))
     inputs, model = inputs_of(case), model_of(case, "vanilla")
     changed = torch.cat([inputs[:, :-1], -inputs[:, -1:]], 1)
     assert not torch.allclose(model(changed)[:, :-1], model(inputs)[:, :-1])
@@ -153,7 +141,9 @@ def gradient_by_use(case, name, leaves, inputs, layer):
     def edit(kind, m, n, y):
         return y.detach() if kind == "value" and m == 1 and n != layer else y
 
-    return answer(lambda w, x: decode(w, case.made, REFERENCES[name](), x, edit), leaves, inputs, case.seed)[1][VALUE]
+    return answer(lambda w, x: decode(w, case.config, REFERENCES[name](), x, edit=edit), leaves, inputs, case.seed)[1][
+        VALUE
+    ]
 
 
 @pytest.mark.parametrize("name", ["svformer", "skipv1", "resformer"])
@@ -162,17 +152,19 @@ def test_layer_1_values_get_the_sum_over_their_uses(name):
     def held(case):
         model, inputs = model_of(case, name), inputs_of(case)
         leaves = leaves_of(model)
-        layers = range(1, case.made.n_layers + 1)
+        layers = range(1, case.config.n_layers + 1)
         by_use = torch.stack([gradient_by_use(case, name, leaves, inputs, n) for n in layers])
 
         def reference(w, x):
-            return decode(w, case.made, REFERENCES[name](), x)
+            return decode(w, case.config, REFERENCES[name](), x)
 
         step, moved = moved_leaves(leaves, case.seed)
         _, gradients = answer(partial(call, model), leaves, inputs, case.seed)
         right, shifted = (answer(reference, w, inputs, case.seed) for w in (leaves, moved))
-        check_answers((right[0], gradients | {VALUE: by_use.sum(0)}), right, shifted, step, terms_of(case.made))
-        check_answers((right[0], gradients), right, shifted, step, terms_of(case.made))
+        check_answers(
+            (right[0], gradients | {VALUE: by_use.sum(0)}), right, shifted, step=step, terms=terms_of(case.config)
+        )
+        check_answers((right[0], gradients), right, shifted, step=step, terms=terms_of(case.config))
         if name == "svformer":
             assert [key for key in leaves if "projections.value.weight" in key] == [VALUE]
 
@@ -182,14 +174,14 @@ def test_layer_1_values_get_the_sum_over_their_uses(name):
 @drawn("skipv1", examples=5, least_layers=2, most_layers=4)
 def test_skip_heads_alone_are_taught_by_all_layers(case):
     """With one layer's output projection left, layer 1's values learn through that layer only."""
-    inputs, own = inputs_of(case), case.made.kv_heads - case.made.kv_heads // 2
-    for kept in range(case.made.n_layers):
+    inputs, own = inputs_of(case), case.config.kv_heads - case.config.kv_heads // 2
+    for kept in range(case.config.n_layers):
         model = model_of(case, "skipv1")
         with torch.no_grad():
             for n, layer in enumerate(model.layers):
                 layer["attention"].output.weight *= n == kept
         _, gradients = answer(partial(call, model), leaves_of(model), inputs, case.seed)
-        by_head = gradients[VALUE].unflatten(0, (case.made.kv_heads, -1)).square().sum((1, 2))
+        by_head = gradients[VALUE].unflatten(0, (case.config.kv_heads, -1)).square().sum((1, 2))
         assert bool((by_head[own:] > 0).all())
         assert bool((by_head[:own] > 0).all() if kept == 0 else (by_head[:own] == 0).all())
 

@@ -6,12 +6,11 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 
-from tests.icl.models.reference_cases import agree, cases, inputs_of
+from icl.testing import REFERENCES, Reference, cases, check_plan, check_reference, check_variant, inputs_of
 from tests.icl.models.reference_depths import no_residual
 from tests.icl.models.reference_latents import LATENTS
 from tests.icl.models.reference_streams import hyper_dynamic, hyper_static, mhc
-from tests.icl.models.reference_variants import REFERENCES, initial, revised, skips
-from tests.icl.models.references import Reference
+from tests.icl.models.reference_variants import initial, revised, skips
 from tests.theory.field.references import routed
 from theory.plans.combine import combine
 from theory.plans.plan import Chain, plan
@@ -84,21 +83,6 @@ OPTIONS = [
 LATENT_OPTIONS = [("skipv1", {"ratio": 0.25}), ("svformer", {"anchors": (1, 3)}), ("cross_layer", {"source": 1})]
 
 
-def hold(make, reference, examples=4, **needs):
-    """The decoder under the plan of any shape is the reference."""
-
-    @settings(max_examples=examples)
-    @given(cases(**needs))
-    def held(case):
-        agree(case, make(case.made.shape), reference)
-
-    held()
-
-
-def hold_variant(name, options, examples=4, **needs):
-    hold(lambda shape: VARIANTS[name].make(shape, **options), REFERENCES[name](**options), examples, **needs)
-
-
 def label(value):
     return ",".join(f"{key}={v}" for key, v in value.items()) if isinstance(value, dict) else str(value)
 
@@ -109,43 +93,43 @@ def test_every_variant_has_a_reference():
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variant(name):
-    hold_variant(name, {}, **NEEDS.get(name, {}))
+    check_variant(name, **NEEDS.get(name, {}))
 
 
 @pytest.mark.parametrize(("name", "options", "needs"), OPTIONS, ids=label)
 def test_options(name, options, needs):
-    hold_variant(name, options, **needs)
+    check_variant(name, options=options, **needs)
 
 
 def test_families():
     """Tied and untied, biased, every norm, position and feed-forward, grouped queries, patches without a mask."""
-    hold_variant("vanilla", {}, examples=12, stems=("tokens", "tied", "vectors", "patches"))
+    check_variant("vanilla", examples=12, stems=("tokens", "tied", "vectors", "patches"))
 
 
 def test_attention_alone():
-    hold_variant("vanilla", {}, examples=10, d_ff=0, norm="none", most_layers=2, stems=("vectors",))
+    check_variant("vanilla", examples=10, d_ff=0, norm="none", most_layers=2, stems=("vectors",))
 
 
 def test_chain():
     chain = replace(REFERENCES["vanilla"](), depth=no_residual)
-    hold(lambda shape: plan(shape, depth=Chain()), chain, examples=10, most_layers=3)
+    check_plan(lambda shape: plan(shape, depth=Chain()), chain, examples=10, most_layers=3)
 
 
 @pytest.mark.parametrize("name", ["skipv1", "resformer", "dva-attention", "dva-initial-attention", "cross-layer"])
 def test_grouped_queries(name):
-    hold_variant(name, {}, **NEEDS.get(name, {}), **DEEP, n_kv_heads=2, n_heads=6)
+    check_variant(name, **NEEDS.get(name, {}), **DEEP, n_kv_heads=2, n_heads=6)
 
 
 @pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in LATENTS), *LATENT_OPTIONS], ids=label)
 def test_latent(name, options):
     name = name.replace("_", "-")
-    hold_variant(name, options, latent=True, least_layers=3, least_heads=4 if name == "skipv1" else 1)
+    check_variant(name, options=options, latent=True, least_layers=3, least_heads=4 if name == "skipv1" else 1)
 
 
 @pytest.mark.parametrize("mask", ["causal", "none", "context"])
 @pytest.mark.parametrize("name", ["vanilla", "skipv1", "resformer", "cross-layer", "dva-attention"])
 def test_linear_attention(name, mask):
-    hold_variant(name, {}, examples=3, score="linear", mask=mask, stems=("vectors",), **NEEDS.get(name, {}))
+    check_variant(name, examples=3, score="linear", mask=mask, stems=("vectors",), **NEEDS.get(name, {}))
 
 
 DYNAMIC = {
@@ -163,7 +147,7 @@ def test_dynamic_values_of_mixed_values(name, form, rule):
     def both(shape):
         return combine(*(VARIANTS[variant].make(shape) for variant in (name, form)))
 
-    hold(both, Reference(lambda x, h: rule(x, h, DYNAMIC[name](x, h))), **NEEDS.get(name, {}), least_layers=2)
+    check_plan(both, Reference(lambda x, h: rule(x, h, DYNAMIC[name](x, h))), **NEEDS.get(name, {}), least_layers=2)
 
 
 # --- controls: a wrong formula is rejected --------------------------------------------------------------------------
@@ -254,7 +238,7 @@ def test_a_wrong_formula_is_rejected(name):
     @given(cases(**fixed).filter(lambda case: bool(inputs_of(case).diff().any())))  # of equal tokens keys tell nothing
     def held(case):
         with pytest.raises((AssertionError, KeyError), match=r"differ by|weights that the paper|projections"):
-            agree(case, VARIANTS[name].make(case.made.shape, **options), WRONG[name])
+            check_reference(case, VARIANTS[name].make(case.config.shape, **options), WRONG[name])
 
     held()
 
@@ -264,4 +248,4 @@ def test_a_wrong_formula_is_rejected(name):
     ("name", "options", "needs"), [*((name, {}, NEEDS.get(name, {})) for name in VARIANTS), *OPTIONS], ids=label
 )
 def test_variant_at_length(name, options, needs):
-    hold_variant(name, options, examples=60, **needs)
+    check_variant(name, options=options, examples=60, **needs)

@@ -14,9 +14,8 @@ from icl.models.reading import Reader
 from icl.models.saved import architecture_of
 from icl.published import own
 from icl.stacks.decoder import StackedDecoder, misfit
-from icl.testing import check_identity
+from icl.testing import check_identity, generic
 from icl.training.optimiser import is_decayed, is_orthogonalised
-from tests.icl.models.reference_cases import generic
 from theory.errors import BadInput
 from theory.plans.accounting import cache, flops, parameters, projections
 from theory.plans.architecture import Architecture, Tokens, Vectors

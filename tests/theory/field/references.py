@@ -7,8 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tests.icl.models.reference_variants import reference
-from tests.icl.models.references import Layer
+from icl.testing import Layer, reference
 
 
 @reference

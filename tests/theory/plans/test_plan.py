@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from theory.attnres.variants import attnres
 from theory.plans.combine import Clash, combine
-from theory.plans.mix import Source
+from theory.plans.mix import Gated, Source
 from theory.plans.plan import (
     NOTHING,
     DepthAttention,
@@ -171,7 +171,10 @@ def test_runs_say_what_every_head_reads(shape, data):
     for run in runs(heads, mixes):
         for i in range(run.count):
             reading[run.first + i] = [
-                (weight, Source(kind, layer, start + i, shift)) for weight, kind, layer, start, shift in run.terms
+                (replace(weight, head=weight.head + i) if isinstance(weight, Gated) else weight, source)
+                for weight, source in (
+                    (weight, Source(kind, layer, start + i, shift)) for weight, kind, layer, start, shift in run.terms
+                )
             ]
     sources = [[(t.weight, t.source) for t in mix.terms] for mix in mixes]
     assert reading == dict(zip(heads, sources, strict=True))

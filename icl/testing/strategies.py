@@ -1,12 +1,4 @@
-"""Hypothesis strategies and one comparison for property tests of identities, ours and yours.
-
-    from hypothesis import given
-    from icl.testing import check_identity, toy_cases  # and `plans`, for identities about variants
-
-    @given(toy_cases())
-    def test_my_identity(case):
-        tokens = case.prompts.tokens()
-        check_identity(my_left(tokens, case), my_right(tokens, case), terms=case.task.n)
+"""Hypothesis strategies for tasks, toys and whole plans.
 
 Sizes are drawn by hypothesis, so failures shrink to the smallest; entries are standard normal in float64 from a drawn
 seed, because identities of polynomials fail at generic points or not at all.
@@ -30,12 +22,6 @@ from theory.plans.mix import KINDS, Gated, Kind, Learned, Mix, Source, Term, gat
 from theory.plans.mix import Weight as WeightOfSource
 from theory.plans.plan import NOTHING, Plan, Shape, plan
 from theory.plans.streams import INPUT, OUTPUT, Form, Gate, Gates, Group, Step, Streams, Sum, Weight, Wide
-
-__all__ = ["DEPTHS", "ToyCase", "check_identity", "head_tuples", "mixes", "plans", "streams", "tasks", "toy_cases"]
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,21 +213,3 @@ def _plans(
         beside=lambda n, h: read(value, "beside", n, h) if beside[n, h] else NOTHING,
         depth=draw(streams(shape.layers) if of_streams else st.sampled_from(depths)),
     )
-
-
-def check_identity(left: Tensor, right: Tensor, *, terms: int = 1, scale: float | None = None) -> None:
-    """Assert that two computations of one quantity agree to rounding.
-
-    The allowed difference is 8 eps x (numbers per output entry: the last dimension's size times `terms`) x `scale`, in
-    the norm of the whole tensor; `scale` is the size of the largest intermediate, by default that of the two sides.
-    Raises AssertionError otherwise, or if the shapes differ or a side is not finite.
-    """
-    left, right = left.detach(), right.detach()
-    assert left.shape == right.shape, f"shapes differ: {tuple(left.shape)} and {tuple(right.shape)}"
-    assert left.dtype == right.dtype, f"dtypes differ: {left.dtype} and {right.dtype}"
-    assert bool(torch.isfinite(left).all()) and bool(torch.isfinite(right).all()), "a side is not finite"
-    size = max(float(left.norm()), float(right.norm())) if scale is None else scale
-    numbers = terms * (left.shape[-1] if left.dim() else 1)
-    allowed = 8 * torch.finfo(left.dtype).eps * numbers * size
-    difference = float((left - right).norm())
-    assert difference <= allowed, f"differ by {difference:.3g}, allowed {allowed:.3g} (size {size:.3g})"
