@@ -69,8 +69,8 @@ class Kept:
 
     @property
     def windowed(self) -> bool:
-        """True if layers attend over their windows alone; a bias between positions is one between all columns."""
-        return self.config.positions != "bias" and any(map(self.config.window_of, range(1, self.config.n_layers + 1)))
+        """True if some layer attends over its window alone."""
+        return any(map(self.config.window_of, range(1, self.config.n_layers + 1)))
 
     def _windows(self) -> dict[str, int]:
         """Return how many of the last columns of an entry are read, by entry; 0: all."""

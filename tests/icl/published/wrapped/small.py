@@ -25,6 +25,8 @@ CONFIGS = {
     "dva": ALONE,
     "value-embeddings": CONFIG,
     "shifted-values": CONFIG,
+    "differential": ALONE,
+    "gated-value-embeddings": CONFIG,
     "latent skipv1": replace(ALONE, latent=Latent(16, 4)),
     "window skipv1": replace(CONFIG, window=5),
     "windows shifted-values": replace(CONFIG, windows=(3, 7)),
