@@ -23,10 +23,12 @@ from experiments.cli.tables import (
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
+    from experiments.experiment.execution import Job
     from experiments.experiment.protocol import Experiment
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
 ALWAYS = ("assumes", "rule")  # by one that does not, too
+LONG = 120  # seconds of a run whose length is said first
 
 
 def add_to(commands: Commands) -> None:
@@ -121,6 +123,20 @@ def _but_for_questions(experiments: Sequence[Experiment], profile: str, data: st
     return [experiment for experiment in experiments if experiment.name not in left_out]
 
 
+def announce(jobs: Sequence[Job]) -> None:
+    """Say how long what is not finished takes, if that is long, and what of it goes on."""
+    from experiments.store.progress import warn
+
+    left = [job for job in jobs if not job.run.has("summary.json") and not job.run.slot.device.startswith("cuda")]
+    seconds = sum(job.profile.seconds for job in left)
+    if seconds < LONG:
+        return
+    begun = [job.experiment.name for job in left if job.run.has("metrics.jsonl")]
+    what = left[0].experiment.name if len(left) == 1 else f"{len(left)} experiments"
+    goes_on = f"; goes on from what is finished of {', '.join(begun)}" if begun else ""
+    warn(f"{what}: about {max(1, round(seconds / 60))} min from the beginning on two idle cores{goes_on}")
+
+
 def run(options: argparse.Namespace) -> int:
     if options.all == bool(options.names):
         raise UserError("name experiments, or give --all, but not both")
@@ -162,10 +178,10 @@ def run(options: argparse.Namespace) -> int:
         data=options.data,
         on=options.on,
     )
+    jobs = [prepare(e, options.profile, options.seeds, out=options.out, slot=slot) for e in experiments]
+    announce(jobs)
     results, failed = [], False
-    for job, outcome in executed(
-        [prepare(e, options.profile, options.seeds, out=options.out, slot=slot) for e in experiments]
-    ):
+    for job, outcome in executed(jobs):
         if isinstance(outcome, Unfinished):
             print_unfinished(outcome)
             continue

@@ -3,6 +3,8 @@
 import pytest
 
 from experiments import catalogue
+from experiments.cli.runs import announce
+from experiments.experiment.execution import prepare
 from experiments.experiment.protocol import Sized, at_size
 from experiments.store.folders import UserError
 from tests.experiments.cli.answers import outcome, refused
@@ -64,6 +66,21 @@ def test_a_run_at_a_size_lies_in_a_folder_of_its_own(tmp_path):
 def test_what_is_no_size_is_refused(line, words, tmp_path):
     refused(["run", *line.split(), "--out", str(tmp_path)], words)
     assert not list(tmp_path.iterdir())
+
+
+def test_how_long_a_run_takes_is_said_first(tmp_path, capsys):
+    def said(profile):
+        announce([prepare(catalogue.experiment("bridge"), profile, None, out=tmp_path)])
+        return capsys.readouterr().err
+
+    assert said("smoke") == ""
+    assert said("cpu") == "crosslayer: bridge: about 6 min from the beginning on two idle cores\n"
+    folder = prepare(catalogue.experiment("bridge"), "cpu", None, out=tmp_path).run.path
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").touch()
+    assert said("cpu").endswith("idle cores; goes on from what is finished of bridge\n")
+    (folder / "summary.json").touch()
+    assert said("cpu") == ""
 
 
 def test_an_unfree_experiment_says_so_from_python():
