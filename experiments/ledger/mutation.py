@@ -260,11 +260,12 @@ def _calls(
 ) -> list[Json]:
     """Return, for each check, whether it stands, its seconds of processor time, and the functions that it judges.
 
-    These are those that it calls; if it builds a decoder, those of the vocabulary that it calls itself.  The sizes with
-    which the stated version calls them are included.
+    These are those that it calls and that some check judges: one that builds a decoder, of the vocabulary what it calls
+    itself.  The sizes with which the stated version calls them are included.
     """
-    lines = []
-    for line in evidence:
+    lines: list[Json] = []
+    judging: set[str] = set()
+    for check in evidence:
         called: set[str] = set()
         asked: set[str] = set()
         callers: set[str] = set()
@@ -285,13 +286,16 @@ def _calls(
         _forget(modules)
         began = time.process_time()
         with replaced(dict.fromkeys(judged.values(), listed)):
-            ok = _holds(line, line.states) is True
+            ok = _holds(check, check.states) is True
             stating = False
-            ok = ok and _holds(line, line.control) is False
+            ok = ok and _holds(check, check.control) is False
         seconds = time.process_time() - began
-        if any(caller.startswith(DECODERS) for caller in callers):
-            called = {name for name in called if name in asked or not name.startswith(VOCABULARY)}
+        builds = any(caller.startswith(DECODERS) for caller in callers)
+        own = {name for name in called if name in asked or not (builds and name.startswith(VOCABULARY))}
+        judging |= own
         lines.append({"ok": ok, "seconds": seconds, "called": sorted(called), "sizes": met})
+    for line in lines:  # what one check judges, all that call it may notice
+        line["called"] = [name for name in line["called"] if name in judging]
     return lines
 
 
