@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CLAIM = "toy.value-embeddings"
 SLACK = 0.01  # of a table's square: a descent ends before its minimum
 TABLES = 400  # drawn for a prediction
-DETECTS = "0.1 of the tables' square"
+DETECTS = "10 % of the tables' square"
 PROJECTIONS = "layers.0.attention.projections"
 VALUE, TABLE, EMBEDDING = f"{PROJECTIONS}.value.weight", f"{PROJECTIONS}.table.weight", "stem.embedding.weight"
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from experiments.cli.unknown_options import about_option, unknown_option
-from experiments.store.folders import UserError
 
 OUT = Path("runs")
 SHOWN = 400  # characters of a message
@@ -174,6 +173,8 @@ def _refuse(wrong: bool, words: str, text: str) -> None:
 
 def check_figure(path: Path) -> None:
     """Raise UserError unless a figure can be drawn into this file."""
+    from experiments.store.folders import UserError
+
     if path.suffix not in FIGURES:
         raise UserError(f"--figure must end in {', '.join(FIGURES)}, got {str(path)!r}")
     if path.is_dir() or not path.parent.is_dir():
