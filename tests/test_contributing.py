@@ -104,7 +104,7 @@ for check in compared.compare(prediction, {"groups": {config.groups[0].name: gro
 def inside(tmp_path_factory):
     """A copy of the project with two folders more, and what to put on the path."""
     folder = tmp_path_factory.mktemp("inside")
-    for package in ("theory", "icl", "experiments", "tests", "results"):
+    for package in ("theory", "icl", "experiments", "tests", "results", "examples"):
         copied(ROOT / package, folder / package)
     for page in ("pyproject.toml", "CITATION.cff", "LICENSE", "Makefile", *(path.name for path in ROOT.glob("*.md"))):
         copied(ROOT / page, folder)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli.commands import Commands, is_first, not_negative, positive, whole_from
-from experiments.commands.prompt_losses import prompt_losses, reference_lines, reference_losses
 from experiments.commands.training_options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -79,6 +78,7 @@ def _report(trained: Trained, as_json: bool) -> int:
 
 
 def _held_out(trained: Trained) -> list[str]:
+    from experiments.commands.prompt_losses import prompt_losses, reference_lines, reference_losses
     from experiments.training.arms import PromptSource, RecallSource, source_from_json
     from experiments.training.model_folders import model_folder
 
