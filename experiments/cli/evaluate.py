@@ -11,7 +11,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.commands import OUT, Commands, whole_from
+from experiments.cli.commands import OUT, Commands, add_part, whole_from
 from experiments.commands.prompt_losses import prompt_losses, reference_lines
 from experiments.store.folders import Json, UserError
 from experiments.training.layer_probes import FAMILIES
@@ -78,6 +78,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         "tokens drawn at random (default: what a training holds out; of others' models stdlib, or random where there "
         "is no tokenizer.json)",
     )
+    add_part(command)
     command.add_argument("--variant", help="what published weights are of, such as resformer (default: vanilla)")
     command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
     command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
@@ -94,6 +95,8 @@ def _choices(options: argparse.Namespace) -> Choices:
         context=options.context,
         text=options.text,
         variant=options.variant,
+        start=options.start,
+        stop=options.stop,
     )
 
 
@@ -136,13 +139,14 @@ def evaluate(options: argparse.Namespace) -> int:
 def _tasks(options: argparse.Namespace) -> int:
     from experiments.commands import harness
 
-    for option in ("tokens", "batch", "context", "data", "text"):
+    names = {"start": "from", "stop": "to"}
+    for option in ("tokens", "batch", "context", "data", "text", "start", "stop"):
         if getattr(options, option) is not None:
-            raise UserError(f"--{option} is for losses, and --tasks has its own data")
-    names = tuple(name for name in options.tasks.split(",") if name)
-    if not names:
+            raise UserError(f"--{names.get(option, option)} is for losses, and --tasks has its own data")
+    tasks = tuple(name for name in options.tasks.split(",") if name)
+    if not tasks:
         raise UserError("--tasks: name one or more, separated by commas")
-    asked_for = harness.Tasks(names, options.tasks_from, options.fewshot, limit=options.limit)
+    asked_for = harness.Tasks(tasks, options.tasks_from, options.fewshot, limit=options.limit)
     scores = harness.evaluate_tasks(
         options.runs, asked_for, variant=options.variant, device=options.device, out=options.out
     )
