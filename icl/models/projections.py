@@ -1,9 +1,9 @@
 """Projections of a layer's attention, and its table of tokens' rows and its gates of sources, where it has some.
 
 The *bank* holds their outputs that this or a later layer reads, as `bank["v3"]`, of shape (batch, heads built, T,
-width); what a plan shifts by a token stands there as `bank["v3<1"]`, and
-what it reads at a sequence's first token alone as `bank["v3@first"]`.  It goes into a layer and comes out of it; nothing
-is remembered in a module.  How heads read it: `icl.models.reading`.
+width); what a plan shifts by a token stands there as `bank["v3<1"]`, and what it reads at a sequence's first token
+alone as `bank["v3@first"]`.  It goes into a layer and comes out of it; nothing is remembered in a module.  How heads
+read it: `icl.models.reading`.
 """
 
 from __future__ import annotations

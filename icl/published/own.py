@@ -51,8 +51,8 @@ def save(
         raise BadInput("transformers has no place for a model that reads no tokens")
     if limits(model.plan):
         raise BadInput(
-            "transformers has no place for a plan that keeps values of the first token alone; `generate` and `evaluate` "
-            "read the folder as it is"
+            "transformers has no place for a plan that keeps values of the first token alone; `generate` and "
+            "`evaluate` read the folder as it is"
         )
     about = {
         "architectures": ["CrosslayerForCausalLM"],

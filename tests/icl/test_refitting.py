@@ -190,7 +190,7 @@ def test_refusals(config, variant, says):
 
 
 def test_few_sequences_are_refused():
-    with pytest.raises(BadInput, match="four|4 sequences"):
+    with pytest.raises(BadInput, match="needs 4 sequences"):
         refitted(trained(LLAMA), "skipv1", sequences(LLAMA, count=3))
 
 

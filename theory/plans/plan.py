@@ -10,10 +10,10 @@ projections make of its input, for head h.  A plan gives each head, as sums of t
 
 so that ResFormer is `values = 0.5 * v(n, h) + 0.5 * v(1, h)`.  Keys and values may be lists of equal length: the head
 then attends over their concatenation along time, with one softmax.  `e(n, h)`, a row of a table for the token itself,
-may stand among values and beside them, and values may be `shifted` by tokens, or read at a sequence's `first` token or
-at `later` ones alone; `gate(n, h)`, a number that layer n computes for every token, may weigh keys and values.  A head whose values are `NOTHING` is not
-built, and neither is a projection that nobody reads.  Under grouped queries a head is a key/value head with all of its
-queries.
+may stand among values and beside them.  Values may be `shifted` by tokens, or read at a sequence's `first` token or at
+`later` ones alone.  `gate(n, h)`, a number that layer n computes for every token, may weigh keys and values.  A head
+whose values are `NOTHING` is not built, and neither is a projection that nobody reads.  Under grouped queries a head is
+a key/value head with all of its queries.
 
 The depth rule says how a sublayer's input is made from what the sublayers before it put out.
 """

@@ -65,7 +65,7 @@ def test_it_is_a_sum_of_two_attentions():
     attention = model.layers[1]["attention"]
     seen = {}
 
-    def core(_module, args, out):
+    def core(_module, args, _out):
         seen["query"], (seen["key"],), (seen["value"],) = args[:3]
 
     attention.core.register_forward_hook(core)
