@@ -1,7 +1,9 @@
 """Plans from a user's own file: `my_plans.py:mine`, a function from a shape to a plan, wherever a variant is named.
 
-A plan itself stands in `plan.json`, as `crosslayer advise` writes it (`theory.plans.written`).  A function takes options and joins other variants as named variants do: my_plans.py:mine:layer=2+gqa:group=4.  The file is run
-here and nowhere below: `theory` and `icl` take names of their own variants, and plans.
+A plan itself stands in `plan.json`, as `crosslayer advise` writes it (`theory.plans.written`).
+
+A function takes options and joins other variants as named variants do: my_plans.py:mine:layer=2+gqa:group=4.  The file
+is run here and nowhere below: `theory` and `icl` take names of their own variants, and plans.
 """
 
 from __future__ import annotations

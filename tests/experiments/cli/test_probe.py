@@ -125,7 +125,7 @@ def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
     lines = (tmp_path / "probe").glob("*/metrics.jsonl")
     before = next(iter(lines)).read_text()
     for family in ("entropy", "norms"):
-        monkeypatch.setitem(FAMILIES, family, None)  # it would not be measured
+        monkeypatch.setitem(FAMILIES, family, replace(FAMILIES[family], measure=None))  # it would not be measured
     monkeypatch.setattr("experiments.commands.probing.families", lambda *_: ["norms", "entropy", "similarity"])
     again = probed("vanilla", options=["--what", "norms,entropy,similarity"])
     assert list(again["families"]) == ["norms", "entropy", "similarity"]
