@@ -1,4 +1,4 @@
-"""Predicted costs of converting heads: exact where the loss is a square, 0 where nothing is missed, sums and choices."""
+"""Predicted costs of converting heads: by hand for one head, 0 where nothing is missed, of sets, and choices."""
 
 from dataclasses import replace
 from itertools import combinations
