@@ -165,7 +165,7 @@ def head():
 
 def test_words():
     assert rules(SINK, "values")[1] == (
-        "layers 2-3: head 1 own, head 2 layer 1's, after the first token + own, at the first token"
+        "layers 2-3: head 1 own, head 2 layer 1, after the first token + own, at the first token"
     )
     assert str(later(v(1, 2)) + first(v(3, 2))) == "later(v(1, 2)) + first(v(3, 2))"
     assert first(later(v(1, 1))).terms == ()
@@ -194,12 +194,12 @@ def test_what_has_no_place_for_it_says_so(tmp_path):
     with pytest.raises(BadInput, match="no place for a plan that keeps values of the first token alone"):
         own.save(Decoder(LLAMA, SINK), tmp_path / "x")
     assert not (tmp_path / "x").exists()
-    latent = replace(LLAMA, n_kv_heads=None, latent=Latent(8, 2))
+    latent = replace(LLAMA, n_kv_heads=0, latent=Latent(8, 2))
     found = list(misfits(latent, resolve("skipv1:sink=1", latent.shape)))
     assert any("told apart by where they stand" in problem for problem in found)
     from theory.plans.architecture import Vectors
 
-    stack = replace(LLAMA, stem=Vectors(3), n_kv_heads=None)
+    stack = replace(LLAMA, stem=Vectors(3), n_kv_heads=0)
     assert misfit(stack, resolve("skipv1:sink=1", stack.shape)) is not None
     with pytest.raises(ValueError, match="sink must be 0 or 1"):
         resolve("skipv1:sink=2", SHAPE)
