@@ -115,7 +115,8 @@ def convert(
     with progress(f"converting {run}", layers + 3) as at:
         at(0, "reading")
         trained = original.model("cpu")
-        refits, fit_tokens = list[Refit](), 0
+        refits: list[Refit] = []
+        fit_tokens = 0
         if chosen == FIT:
             assert data is not None
             inputs = _calibration(data)
