@@ -263,9 +263,8 @@ def report_lines(done: Converted, *, chose: bool) -> Sequence[str]:
             f"{1.96 * first.stderr:.4f} ({first.tokens:,} tokens of {first.data}); uniform guessing {first.uniform:.4f}"
         )
         if first.worse_than_guessing:
-            lines.append(
-                "worse than uniform guessing: nothing of what was trained is left to use; say --how fit, or train it on"
-            )
+            hint = "" if done.how == FIT else "; --how fit, which refits what reads the converted heads, may help"
+            lines.append(f"worse than uniform guessing: the model is of no use before it is trained on{hint}")
     elif not chose and done.how == USUAL:
         lines.append(
             f"--how fit with --text FILE would refit what reads the converted heads, on {TOKENS:,} tokens, and measure "

@@ -19,7 +19,7 @@ from experiments.report.prose import code
 TEXT = Path(os.path.abspath(__file__)).parents[1] / "text"
 ROOT = Path(os.path.abspath(__file__)).parents[3]  # of the repository; of an installed package, where packages are
 FOUND, CONTRIBUTING, TUTORIALS = "findings.md", "contributing.md", "tutorials/index.md"
-GUIDE = ("start", "training", "models", "variants", "scale", "rooms")  # in the order of the navigation
+GUIDE = ("start", "training", "models", "conversion", "variants", "scale", "rooms")  # in the order of the navigation
 ELSEWHERE = {
     "results/FINDINGS.md": FOUND,
     "CONTRIBUTING.md": CONTRIBUTING,

@@ -7,6 +7,8 @@ import torch
 
 import icl
 from experiments.commands import advising, converting
+from experiments.commands.subjects import Choices
+from experiments.training.by_layer import Sample
 from experiments.training.model_folders import model_folder
 from tests.experiments.cli.answers import outcome, prepare_text, refused, train
 from tests.icl.data.small import write_tokenizer
@@ -45,7 +47,7 @@ def convert(work, out, *more, name="published", variant="skipv1"):
 def test_with_text_what_reads_converted_heads_is_refitted(work, tmp_path):
     printed = convert(work, tmp_path / "run", *text(work))
     lines = printed.splitlines()
-    assert lines[0].startswith("converted published as skipv1, fit: ")
+    assert " published as skipv1, fit: " in lines[0]
     assert "refitted 2 output projections on " in lines[1]
     assert lines[2].strip().startswith("first loss ")
     assert f"uniform guessing {torch.tensor(320.0).log():.4f}" in lines[2]
@@ -143,7 +145,7 @@ def test_advice_is_a_plan_that_convert_takes(work, tmp_path):
 def test_advice_for_a_training_uses_its_own_tokenizer(work):
     advice = advising.advise(
         work / "trained",
-        choices=advising.Choices(advising.Sample(240), text=str(work / "book.txt"), context=12),
+        choices=Choices(Sample(240), text=str(work / "book.txt"), context=12),
         device="cpu",
     )
     assert advice.cost > 0
