@@ -113,8 +113,8 @@ class SkipV1W0:
     profiles: Mapping[str, Profile] = PROFILES
     further: Mapping[str, str] = {
         "heads": "With enough heads SkipV1Former wins around every W0. (a) Loss over the number of heads, half of "
-        "them skip heads. (b) Loss over the number of skip heads; line: proved floor. (c) Difference for several W0 of equal "
-        "norm; hatched: enough heads. (d) Lead at equal rank, in rho; crosses: with a term C x. Exact minima; no "
+        "them skip heads. (b) Loss over the number of skip heads; line: proved floor. (c) Difference for several W0 of "
+        "equal norm; hatched: enough heads. (d) Lead at equal rank, in rho; crosses: with a term C x. Exact minima; no "
         "sampling.",
     }
 
