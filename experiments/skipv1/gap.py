@@ -187,7 +187,7 @@ class SkipV1Gap:
         """Draw the losses alone, or the share explained over the context length and over the width without end."""
         if name == "losses":
             fig, (axis,) = style.figure(1, width=6.0, height=3.6)
-            _draw_gap(axis, prediction["sizes"][prediction["shown"]], prediction["shown"], measurement["trained"])
+            _draw_losses_alone(axis, prediction["sizes"][prediction["shown"]], prediction["shown"], measurement["trained"])
             style.finish([axis])
             return fig
         fig, axes = style.figure(2, width=3.7)
@@ -310,7 +310,7 @@ def _draw_losses(axis: Axes, shown: str, numbers: Json, measurement: Json) -> No
     axis.set_title(f"Loss, $d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$")
 
 
-def _draw_gap(axis: Axes, numbers: Json, shown: str, trained: Json) -> None:
+def _draw_losses_alone(axis: Axes, numbers: Json, shown: str, trained: Json) -> None:
     """Draw both architectures' losses over the rank, and the gap at a rank for which there is room."""
     d, zero = numbers["d"], numbers["zero_loss"]
     for toy, (name, look, marker) in style.TOYS.items():
