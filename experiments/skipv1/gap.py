@@ -187,10 +187,9 @@ class SkipV1Gap:
         """Draw the losses alone, or the share explained over the context length and over the width without end."""
         if name == "losses":
             fig, (axis,) = style.figure(1, width=6.0, height=3.6)
-            _draw_losses_alone(
-                axis, prediction["sizes"][prediction["shown"]], prediction["shown"], measurement["trained"]
-            )
-            style.finish([axis])
+            shown = prediction["shown"]
+            _draw_losses_alone(axis, prediction["sizes"][shown], shown, measurement["trained"])
+            style.legend_below(axis)
             return fig
         fig, axes = style.figure(2, width=3.7)
         optima.draw_over_context(axes[0], prediction["limit"], measurement)
