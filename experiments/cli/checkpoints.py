@@ -115,7 +115,7 @@ def convert(options: argparse.Namespace) -> int:
         )
     done = converting.convert(options.folder, options.out, variant=options.variant, how=options.how, choices=choices)
     first = done.first
-    more = {"how": done.how}
+    more: dict[str, Any] = {"how": done.how}
     more |= {} if first is None else {"first_loss": asdict(first)}
     more |= {"refit": [asdict(one) for one in done.refits]} if done.refits else {}
     failed = first is not None and first.worse_than_guessing

@@ -19,6 +19,7 @@ LEAST = 1e-6  # nats per token, that still have a colour of their own
 def draw(advice: Advice) -> Figure:
     """Return a figure of every head's predicted cost; circles mark the heads that the plan converts."""
     from matplotlib.colors import LogNorm
+    from matplotlib.ticker import MaxNLocator
 
     shape = advice.model_folder.architecture.shape
     fig, (axis,) = style.figure(1, width=max(3.5, 0.35 * shape.heads + 2), height=max(2.5, 0.17 * shape.layers + 1))
@@ -46,7 +47,7 @@ def draw(advice: Advice) -> Figure:
     axis.set_xlabel("value head")
     axis.set_ylabel("layer")
     axis.set_title("Which heads can read other values?")
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    axis.yaxis.get_major_locator().set_params(integer=True)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     fig.colorbar(image, ax=axis, label="predicted cost, nats per token")
     return fig

@@ -175,7 +175,7 @@ def random_sequences(length: int, count: int, vocab: int, seed: int = 0) -> np.n
 
 def _ids(tokenizer: PublishedTokenizer, source: str, part: Part) -> Iterator[np.ndarray]:
     """Yield the tokens of a part of a source's text, some documents at a time."""
-    texts = (document.text for document in documents(source))
+    texts: Iterator[str] = (document.text for document in documents(source))
     if part.of_characters:
         texts = _characters(source, part)
     start, stop = (0, None) if part.of_characters else (int(part.start), part.stop)

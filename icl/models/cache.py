@@ -99,7 +99,9 @@ class Cache:
             )
             for (_, n), heads in of_first.items()
         }
-        self.readers: list[Segments] = [attention.attending({**which, **of_first}) for attention in attentions]
+        held: dict[tuple[str, int], tuple[int, ...]] = dict(of_first)
+        held |= {(str(kind), n): heads for (kind, n), heads in which.items()}
+        self.readers: list[Segments] = [attention.attending(held) for attention in attentions]
         self.pieces = [_pieces(segments, self.entries) for segments in self.readers]
         # Of each layer: what it makes of this, and which of the heads that it makes; None: all as they are.
         self.made: list[list[tuple[str, list[int] | None]]] = [[] for _ in attentions]

@@ -134,6 +134,6 @@ def _rule(plan: Plan, layer: int) -> Rule:
     heads = tuple(range(1, plan.shape.heads + 1))
     found = runs(heads, tuple(plan.head(layer, h).values[0] if plan.head(layer, h).values else Mix() for h in heads))
     return tuple(
-        Run(run.first, run.count, tuple((w, kind, 1 if n == 1 else 2, *rest) for w, kind, n, *rest in run.terms))
+        Run(run.first, run.count, tuple((w, kind, 1 if n == 1 else 2, h, s, at) for w, kind, n, h, s, at in run.terms))
         for run in found
     )
