@@ -129,7 +129,7 @@ def convert(
             model = converted(trained, plan, chosen, shared=True)
         at(layers, "first loss")
         first = None if data is None else _first_loss(trained, model, data, at=lambda done: at(layers + 2 * done))
-        change = None if first is not None else _change(trained, model)
+        change = _change(trained, model)
         about = {
             "name": f"{original.name} as {variant}{f', {chosen}' if how or chosen == FIT else ''}",
             "variant": variant,
