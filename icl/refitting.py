@@ -38,7 +38,7 @@ from theory.plans.architecture import Architecture
 from theory.plans.names import fitting, resolve
 from theory.plans.plan import Plan
 
-RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+RIDGES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0)
 EVERY = 4  # sequences, of which the last judges the ridge
 AT_A_TIME = 4096  # tokens
 SAME = 1e-9  # share of an output's mean square: rounding, where a conversion changes nothing
