@@ -202,7 +202,7 @@ def test_what_a_layer_does_not_project_is_not_shown(probed):
     assert mine["own"]["mean"][0] == pytest.approx(mine["largest"]["mean"][3], rel=1e-12)
     lines = probed("vanilla", "mine", options=["--what", "spectrum"], words=True).splitlines()
     (start,) = (number for number, line in enumerate(lines) if "of what the layer projects" in line)
-    assert [line.split().count("-") for line in lines[start + 1 : start + 3]] == [0, 3]
+    assert [line.split().count("-") for line in lines[start + 2 : start + 4]] == [0, 3]
 
 
 def test_runs_of_one_name_are_told_apart(probed):
