@@ -32,8 +32,8 @@ have A = A_1, B = B_1 along the strongest modes and each put out r modes of its 
 m_ij = g_j / ((n + 1) g_j + t + sigma^2 / psi_i); a head has one key for its r outputs, which suffices if r = 1 or m_ij
 does not depend on i.  Its even part fades as tokens grow, as in step (8) there.                                    QED
 
-4. How many skip heads (`least_skip_heads`).  The sum grows with s for every a.  It is all that is useful for
-m >= d and r N >= d just from
+4. How many skip heads (`least_skip_heads`).  The sum grows with s for every a.  If all f_ij are positive, m >= d and
+r N >= d, it is all that is useful just from
     s* = ceil((2 d - m) / r) skip heads on, for d <= m <= 2 d; 0 from m = 2 d on.
 Where heads of one layer put out d numbers together (H r = d) that is a share (2 - m/d) / L of the L H heads, if r
 divides: all heads of one layer at m = d, half of them at m = 3 d / 2, none at m = 2 d; and it falls as 1 / L.  Any
