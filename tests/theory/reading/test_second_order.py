@@ -32,7 +32,7 @@ seeds = st.integers(0, 2**16)
 
 
 def drawn(size, seed, scale):
-    contexts, cells, symbols = size
+    contexts, _, symbols = size
     rng = np.random.default_rng(seed)
     scores = 2 * rng.standard_normal((contexts, symbols))
     return scores, scale * rng.standard_normal(size), rng.dirichlet(np.ones(symbols), contexts)
