@@ -260,7 +260,7 @@ NO_SLOPE = np.zeros(9)
 
 
 def correlated(cells: int, correlation: float) -> Array:
-    """Return a Gram matrix of scores with mean square 1 and equal correlations; exact if they are."""
+    """Return a Gram matrix of scores with mean square 1 and equal correlations."""
     return (1 - correlation) * np.eye(cells) + correlation
 
 
