@@ -108,7 +108,12 @@ def a_sink_is_explained(share: Callable[[int], float]) -> Conditions:
 )
 def a_sink_is_kept(kept: Callable[[HeadExample], HeadExample]) -> Conditions:
     for pairs, share, gain in SINKS:
-        yield abs(literal_cost(kept(sink(pairs, share, gain)))) <= CLOSE * gain
+        example = sink(pairs, share, gain)
+        conversion = kept(example)
+        yield abs(literal_cost(conversion)) <= CLOSE * gain
+        yield np.array_equal(conversion.converted[1:], example.converted[1:])
+        yield np.array_equal(conversion.own, example.own)
+        yield np.array_equal(conversion.projection, example.projection)
 
 
 @VARIANCE.check(
