@@ -20,8 +20,9 @@ E[(y - W* z) z^T] = 0: the residual is orthogonal to every linear function of z,
 target y, such as the trained model's output plus what the stream lacks.  It says nothing across layers: other
 projections below change the patterns, and so z, above.
 
-2. Ridge (`refit` with a ridge t > 0, `ridge_bound`).  W_t = (C + t W_1)(M + t I)^-1 has the least error(W) + t |W -
-W_1|^2.  With D = (W_1 - W*) on the range of M and mu_i, u_i the eigenvalues and eigenvectors of M there,
+2. Ridge (`refit` with a ridge t > 0, `ridge_bound`).  W_t = (C + t W_1)(M + t I)^-1 minimises
+error(W) + t |W - W_1|^2.  With D = W_1 - W* on the range of M and mu_i, u_i the eigenvalues and eigenvectors of M
+there,
     error(W_t) - error(W*) = sum_i |D u_i|^2 mu_i t^2 / (mu_i + t)^2  <=  (t / 4) |D|^2,
 with equality just if all mu_i with D u_i != 0 are t.  It grows with t from 0 to error(W_1) - error(W*).  So a ridge
 *toward the raw swap* (W_1 = W_0) is never worse than the raw swap on P, however large it is.  A ridge toward zero is

@@ -1,9 +1,9 @@
 """What a set of converted heads costs in nats, to second order, with bounds of what that leaves out.
 
 Setting.  A context has scores z in R^V (logits), p = softmax(z), and the loss of a label c is log sum exp z - z_c, in
-nats.  Conversion of cell s, a head of a layer, changes scores by D_s in R^V; a set S of cells by D_S = sum_{s in S}
-D_s: scores that are linear in what is converted (5 has others).  Labels have the law q given the context.  Expectations
-are over contexts.
+nats.  Conversion of cell s, a head of a layer, changes scores by D_s in R^V, and of a set S of cells by D_S, the sum of
+their D_s: scores that are linear in what is converted (5 has others).  Labels have the law q given the context.
+Expectations are over contexts.
 
     g_s  = E[(p - q)^T D_s]                          `slopes`: the loss's derivative
     Q_st = E[D_s^T (diag p - p p^T) D_t]             `gram`: the Gram matrix of Fisher scores

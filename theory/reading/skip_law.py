@@ -1,7 +1,7 @@
 """One law for value skips in the toy: a gap is the useful signal that cannot be read linearly from what layers see.
 
-1. Anything (`added_explained`).  Beside reads z let a linear reader of y have z' too.  With K = E[y z'^T] - C M^+ E[z
-z'^T] and N the Schur complement of z' given z, its least squared error falls by
+1. Any reader (`added_explained`).  Beside reads z let a linear reader of y have z' too.  With
+K = E[y z'^T] - C M^+ E[z z'^T] and N the Schur complement of z' given z, its least squared error falls by
     tr(K N^+ K^T),
 the part of y that what z' adds to z explains.  It is 0 if z' is a linear function of z, and 0 just if the residual of y
 on z is uncorrelated with the residual of z' on z.  So the R^2 of z' on z decides it only where it is 1: values of layer
@@ -42,7 +42,8 @@ larger share explains as much, and caches less.
 r N >= d.                                                                                                           QED
 
 Special cases.  At m = d and r >= d: s = 0 is MHA and s >= 1 is SkipV1Former, `theory.skipv1.gap` and
-`theory.skipv1.general` at the best rank; at m > d `theory.toy.width` and `theory.skipv1.transfer`.
+`theory.skipv1.general` at the best rank, with f_ij = rho_j also `theory.skipv1.non_gaussian`; at m > d
+`theory.toy.width` and `theory.skipv1.transfer`.
 
 Where it does not hold.  (i) Around W0 != 0 the even part has to be built, and few heads cannot (`theory.skipv1.w0`).
 (ii) A first layer that is trained can write pairs into both tokens, so that what a layer sees is more than B S_yx A^T:

@@ -17,8 +17,8 @@ What the head reads was 0 and becomes a (n - 1) / n, as the others' reads cancel
     R^2 counts tokens, attention does not count them alike: one token in n weighs 1 / n in R^2, and a in the cost.
 
 2. R^2 of what attention reads, too (`quiet`).  Values are (s u, w), u and w independent signs, layer 1's value is u,
-every query sees its own token, and the first of two symbols has the score K w; the right symbol is the first one if w =
-1.  Then
+every query sees its own token, and the first of two symbols has the score K w; the right symbol is the first one where
+w = 1.  Then
     R^2 = s^2 / (1 + s^2),   cost = log 2 - log(1 + e^-K),
 R^2 near 1 for large s, whether of values or of what attention reads, at the cost of all that the scores say.
     Proof.  The best read is (s u, 0): scores become equal.                                                         QED

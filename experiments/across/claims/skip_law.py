@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.ledger.claim import Claim, Conditions
-from theory.plans.heads import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIP, SKIPV1
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import PromptMoments
@@ -30,6 +30,12 @@ from theory.reading.skip_law import (
 )
 from theory.skipv1.gap import mha_explained, skipv1_explained
 from theory.skipv1.general import general_mha_explained, general_skipv1_explained, modes
+from theory.skipv1.non_gaussian import (
+    fourth_moments,
+    non_gaussian_mha_explained,
+    non_gaussian_skipv1_explained,
+    signal_shares,
+)
 from theory.skipv1.paper import PAPER
 from theory.skipv1.transfer import explained_at_width
 from theory.toy.deep import reach
@@ -207,8 +213,8 @@ def heads_explain_modes(counted: Callable[[Stack], Stack]) -> Conditions:
 
 
 @LAW.check(
-    "closed forms that were there: two layers of MHA and SkipV1Former at their best rank, isotropic and not, at every "
-    "width, in entries and by modes; how many heads skip",
+    "closed forms that were there: two layers of MHA and SkipV1Former at their best rank, isotropic and not, with "
+    "inputs that are not normal, and SVFormer too, at every width, in entries and by modes; how many heads skip",
     states=(0, 1),
     control=(0, 0),
     wrong="none in either",
@@ -220,7 +226,8 @@ def special_cases(skipping: tuple[int, int]) -> Conditions:
         rows = PromptMoments(d, n, sigma, covariance=of.covariance, prior_columns=of.prior_columns)
         for width in range(d, 2 * d + 2):
             mha, skipv1 = (Stack(width=width, heads=2, head_width=d, skip=s) for s in skipping)
-            for heads, stack in ((MHA, mha), (SKIPV1, skipv1)):
+            all_skip = replace(skipv1, skip=2 * skipv1.skip)
+            for heads, stack in ((MHA, mha), (SKIPV1, skipv1), ((SKIP, SKIP), all_skip)):
                 entries = most_entries_at_width(heads, d, width)
                 yield entries is not None and abs(skip_law(flat, stack) - share * entries) <= CLOSE
                 expected = explained_at_width(rows, heads, width)
@@ -229,6 +236,11 @@ def special_cases(skipping: tuple[int, int]) -> Conditions:
         ranks = range(d + 1)
         yield abs(skip_law(flat, mha) - max(mha_explained(d, n, sigma, a) for a in ranks)) <= CLOSE
         yield abs(skip_law(flat, skipv1) - max(skipv1_explained(d, n, sigma, a) for a in ranks)) <= CLOSE
+        fourth = fourth_moments([3.0 * j - 1 for j in ranks[1:]])
+        useful = np.tile(sorted(map(float, signal_shares(fourth, n, sigma)), reverse=True), (d, 1))
+        yield abs(skip_law(useful, mha) - max(non_gaussian_mha_explained(fourth, n, sigma, a) for a in ranks)) <= CLOSE
+        most = max(non_gaussian_skipv1_explained(fourth, n, sigma, a) for a in ranks)
+        yield abs(skip_law(useful, skipv1) - most) <= CLOSE
         useful = modes(of).explained
         yield abs(skip_law(useful, mha) - max(general_mha_explained(of, a) for a in ranks)) <= CLOSE
         yield abs(skip_law(useful, skipv1) - max(general_skipv1_explained(of, a) for a in ranks)) <= CLOSE
