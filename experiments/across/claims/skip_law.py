@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.ledger.claim import Claim, Conditions
+from experiments.toys.unjudged import NUMBER, OF_VALUES
 from theory.plans.heads import MHA, SKIP, SKIPV1
 from theory.plans.names import resolve
-from theory.plans.plan import Shape
+from theory.plans.plan import Shape, built
 from theory.prompts.moments import PromptMoments
-from theory.prompts.setting import signal_share
 from theory.prompts.spectral import best_polynomial, is_real_rooted
 from theory.reading import skip_law as skip_law_theory
 from theory.reading.refit import moments
@@ -62,6 +62,7 @@ LAW = Claim(
     verdict="verified",
     proof=skip_law_theory,
     uses=("skipv1.general-covariance",),
+    unjudged={**OF_VALUES, built: NUMBER},
 )
 
 
@@ -221,7 +222,7 @@ def heads_explain_modes(counted: Callable[[Stack], Stack]) -> Conditions:
 )
 def special_cases(skipping: tuple[int, int]) -> Conditions:
     for d, n, sigma in ((1, 2, 0.3), (2, 5, 0.0), (3, 8, 0.3), (5, 20, 1.0)):
-        share = float(signal_share(d, n, sigma))
+        share = n / (n + d + 1 + sigma**2)
         flat, of = share * np.ones((d, d)), task(d, n, sigma)
         rows = PromptMoments(d, n, sigma, covariance=of.covariance, prior_columns=of.prior_columns)
         for width in range(d, 2 * d + 2):
@@ -241,7 +242,10 @@ def special_cases(skipping: tuple[int, int]) -> Conditions:
         yield abs(skip_law(useful, mha) - max(non_gaussian_mha_explained(fourth, n, sigma, a) for a in ranks)) <= CLOSE
         most = max(non_gaussian_skipv1_explained(fourth, n, sigma, a) for a in ranks)
         yield abs(skip_law(useful, skipv1) - most) <= CLOSE
-        useful = modes(of).explained
+        useful, statistic = modes(of).explained, statistic_moments(of)
+        for heads, formula in ((mha, general_mha_explained), (skipv1, general_skipv1_explained)):
+            for a in ranks[1:]:
+                yield abs(explained_by(statistic, aligned(of, heads, a)) - formula(of, a)) <= CLOSE * (1 + useful.sum())
         yield abs(skip_law(useful, mha) - max(general_mha_explained(of, a) for a in ranks)) <= CLOSE
         yield abs(skip_law(useful, skipv1) - max(general_skipv1_explained(of, a) for a in ranks)) <= CLOSE
 
@@ -279,14 +283,19 @@ def least_number(law: Callable[[int, int, int], int]) -> Conditions:
 )
 def where_it_does_not_hold(exceeded: bool) -> Conditions:
     for d, n, sigma in ((2, 4, 0.0), (4, 9, 0.3)):
-        mha = Stack(width=d, heads=2, head_width=d, skip=0)
-        law = skip_law(float(signal_share(d, n, sigma)) * np.ones((d, d)), mha)
-        yield (float(explained_by_rotating(d, n, sigma)) > law + 0.01) == exceeded
-    d, n, layers = 2, 8, 3
-    wide = [Stack(width=2 * d, heads=2 * (layers - 1), head_width=d, skip=s) for s in (0, 2 * (layers - 1))]
-    yield len({skip_law(np.ones((d, d)), stack) for stack in wide}) == 1  # here the law sees no difference
+        mha, share = Stack(width=d, heads=2, head_width=d, skip=0), n / (n + d + 1 + sigma**2)
+        rotating = float(explained_by_rotating(d, n, sigma))
+        yield abs(rotating - share * (d * d / 4 + d / 2)) <= CLOSE
+        yield (rotating > skip_law(share * np.ones((d, d)), mha) + 0.01) == exceeded
+    n, layers = 8, 3
+    wide = [Stack(width=2, heads=2 * (layers - 1), head_width=1, skip=s) for s in (0, 2 * (layers - 1))]
+    yield len({skip_law(np.ones((1, 1)), stack) for stack in wide}) == 1  # here the law sees no difference
     steps = [reach(resolve(name, Shape(layers, 2))).degree for name in ("vanilla", "svformer")]
     yield steps == [layers, 1]
-    best = [best_polynomial(d, n, 0, degree) for degree in steps]
-    yield all(is_real_rooted(one.residual) for one in best)
-    yield (best[0].loss < best[1].loss) == exceeded
+    losses = [float(best_polynomial(1, n, 0, degree).loss) for degree in steps]
+    yield all(is_real_rooted(best_polynomial(1, n, 0, degree).residual) for degree in steps)
+    for degree, loss in zip(steps, losses, strict=True):
+        power = [float(np.prod([n + 2.0 * i for i in range(j)])) for j in range(2 * degree + 1)]  # of a chi-square
+        hankel = np.array([power[i : i + degree + 1] for i in range(degree + 1)])
+        yield abs(loss * np.linalg.inv(hankel)[0, 0] - 1) <= 1e-6
+    yield (losses[0] < losses[1]) == exceeded
