@@ -13,6 +13,7 @@ from experiments.ledger.claim import Claim, Conditions
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 from theory.reading import second_order
+from theory.reading.refit import Array
 from theory.reading.second_order import (
     additive,
     best_set,
@@ -32,7 +33,6 @@ from theory.reading.second_order import (
 )
 from theory.skipv1.paper import PAPER
 
-Array = second_order.Array
 CLOSE = 1e-9
 ROOT = sqrt(3)
 

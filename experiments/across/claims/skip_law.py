@@ -243,9 +243,11 @@ def special_cases(skipping: tuple[int, int]) -> Conditions:
         most = max(non_gaussian_skipv1_explained(fourth, n, sigma, a) for a in ranks)
         yield abs(skip_law(useful, skipv1) - most) <= CLOSE
         useful, statistic = modes(of).explained, statistic_moments(of)
-        for heads, formula in ((mha, general_mha_explained), (skipv1, general_skipv1_explained)):
+        for layers, formula in ((mha, general_mha_explained), (skipv1, general_skipv1_explained)):
             for a in ranks[1:]:
-                yield abs(explained_by(statistic, aligned(of, heads, a)) - formula(of, a)) <= CLOSE * (1 + useful.sum())
+                yield abs(explained_by(statistic, aligned(of, layers, a)) - formula(of, a)) <= CLOSE * (
+                    1 + useful.sum()
+                )
         yield abs(skip_law(useful, mha) - max(general_mha_explained(of, a) for a in ranks)) <= CLOSE
         yield abs(skip_law(useful, skipv1) - max(general_skipv1_explained(of, a) for a in ranks)) <= CLOSE
 
