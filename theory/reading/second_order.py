@@ -60,7 +60,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import combinations
-from math import expm1, sqrt
+from math import sqrt
 
 import numpy as np
 
@@ -70,8 +70,8 @@ from theory.reading.refit import Array
 
 def softmax(scores: Array) -> Array:
     """Return probabilities over the last axis."""
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
+    probabilities: Array = np.exp(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True))
+    return probabilities
 
 
 def fisher_scores(scores: Array, changes: Array) -> Array:
@@ -131,10 +131,13 @@ def remainder_bound(width: float) -> float:
 
 
 def curvature(width: float) -> tuple[float, float]:
-    """Return the least and the largest factor of 1^T Q 1 in the cost, for changes of scores with this spread."""
-    if width < 1e-5:  # where rounding would show
-        return 0.5 - width / 6 + width**2 / 24, 0.5 + width / 6 + width**2 / 24
-    return (expm1(-width) + width) / width**2, (expm1(width) - width) / width**2
+    """Return the least and the largest factor of 1^T Q 1 in the cost, for changes of scores with this spread.
+
+    They are the integrals of (1 - x) e^(-w x) and (1 - x) e^(w x), confluent hypergeometric functions.
+    """
+    from scipy.special import hyp1f1
+
+    return float(hyp1f1(1, 3, -width)) / 2, float(hyp1f1(1, 3, width)) / 2
 
 
 def curved_bound(bend: float) -> float:

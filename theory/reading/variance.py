@@ -70,9 +70,7 @@ class HeadExample:
 def loss(example: HeadExample, values: Array, projection: Array) -> float:
     """Return the mean cross-entropy in nats with these values (N, k) and this projection (V, k)."""
     scores = example.pattern @ values @ projection.T
-    top = scores.max(1)
-    total = top + np.log(np.exp(scores - top[:, None]).sum(1))
-    return float((total - scores[np.arange(len(scores)), example.right]).mean())
+    return float((np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(scores)), example.right]).mean())
 
 
 def cost(example: HeadExample) -> float:

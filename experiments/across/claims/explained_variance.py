@@ -97,6 +97,7 @@ def a_sink_is_explained(share: Callable[[int], float]) -> Conditions:
         yield abs(1 - linear_error(of) / float((example.own**2).mean()) - share(n)) <= CLOSE
         yield abs(sink_r_squared(pairs) - share(n)) <= CLOSE
         yield np.allclose(example.converted, example.first @ linear_map(of).T, rtol=0, atol=CLOSE)
+        yield np.allclose(example.pattern.sum(1), 1, rtol=0, atol=CLOSE) and bool((example.pattern >= 0).all())
         yield abs(example.own[0, 0]) == 0 < attention == example.pattern[0, 0]
 
 

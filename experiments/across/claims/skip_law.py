@@ -31,10 +31,8 @@ from theory.reading.skip_law import (
 from theory.skipv1.gap import mha_explained, skipv1_explained
 from theory.skipv1.general import general_mha_explained, general_skipv1_explained, modes
 from theory.skipv1.non_gaussian import (
-    fourth_moments,
     non_gaussian_mha_explained,
     non_gaussian_skipv1_explained,
-    signal_shares,
 )
 from theory.skipv1.paper import PAPER
 from theory.skipv1.transfer import explained_at_width
@@ -237,8 +235,8 @@ def special_cases(skipping: tuple[int, int]) -> Conditions:
         ranks = range(d + 1)
         yield abs(skip_law(flat, mha) - max(mha_explained(d, n, sigma, a) for a in ranks)) <= CLOSE
         yield abs(skip_law(flat, skipv1) - max(skipv1_explained(d, n, sigma, a) for a in ranks)) <= CLOSE
-        fourth = fourth_moments([3.0 * j - 1 for j in ranks[1:]])
-        useful = np.tile(sorted(map(float, signal_shares(fourth, n, sigma)), reverse=True), (d, 1))
+        fourth = [d + 1.0 + 3 * j for j in ranks[1:]]  # with excess kurtosis 3 j - 1
+        useful = np.tile([n / (n - 1 + c + sigma**2) for c in fourth], (d, 1))
         yield abs(skip_law(useful, mha) - max(non_gaussian_mha_explained(fourth, n, sigma, a) for a in ranks)) <= CLOSE
         most = max(non_gaussian_skipv1_explained(fourth, n, sigma, a) for a in ranks)
         yield abs(skip_law(useful, skipv1) - most) <= CLOSE
@@ -294,7 +292,7 @@ def where_it_does_not_hold(exceeded: bool) -> Conditions:
     yield len({skip_law(np.ones((1, 1)), stack) for stack in wide}) == 1  # here the law sees no difference
     steps = [reach(resolve(name, Shape(layers, 2))).degree for name in ("vanilla", "svformer")]
     yield steps == [layers, 1]
-    losses = [float(best_polynomial(1, n, 0, degree).loss) for degree in steps]
+    losses = [float(best_polynomial(1, n, 0, degree).loss) for degree in reversed(steps)][::-1]
     yield all(is_real_rooted(best_polynomial(1, n, 0, degree).residual) for degree in steps)
     for degree, loss in zip(steps, losses, strict=True):
         power = [float(np.prod([n + 2.0 * i for i in range(j)])) for j in range(2 * degree + 1)]  # of a chi-square
