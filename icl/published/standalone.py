@@ -48,6 +48,7 @@ REQUIRED: dict[str, Any] = {
     "residual_rank": 0,
     "parallel": False,
     "differential": False,
+    "rotated": (),
 }
 WIDTH = 118
 

@@ -165,6 +165,7 @@ REFUSED = [
     ("vanilla", {"norm": "layer"}, "norm = layer"),
     ("skipv1", {"latent": Latent(8, 2)}, "latent = Latent"),
     ("vanilla", {"windows": (2, 0)}, r"windows = \(2, 0\)"),
+    ("vanilla", {"rotated": (True, False)}, r"rotated = \(True, False\)"),
     ("vanilla", {"dropout": 0.1}, "dropout = 0.1"),
     ("vanilla", {"parallel": True}, "parallel = True"),
     ("vanilla", {"differential": True}, "differential = True"),
