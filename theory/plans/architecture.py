@@ -102,8 +102,8 @@ class Architecture:
                             outputs are added: one sublayer
     tanh_gelu               without a gate: GELU's approximation by a tanh, as GPT-2 was released
     rope_stretched          rotary positions at rates of their own
-    rotated                 whether rotary positions turn a layer's queries and keys: of layer 1, 2 and so on, and from the
-                            first again; (): in all layers.  A layer where they do not is without positions
+    rotated                 whether rotary positions turn a layer's queries and keys: in layer 1, 2 and so on, and from
+                            the first again; (): in all layers.  A layer where they do not is without positions
     positions               rotary; learned vectors, added to the embedding; none; or bias: a learned number for every
                             query head and pair of positions in every layer, added to its scores (with softmax, after
                             they are divided by the square root of a head's width)
