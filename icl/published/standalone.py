@@ -21,6 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from icl.models.decoder import Decoder
+from icl.published import standalone_attention as attention
 from icl.published import standalone_text as pieces
 from icl.published.layouts import Held
 from icl.published.llama import EMBEDDING, HEAD, OF_A_LAYER
@@ -169,19 +170,18 @@ def source(config: Architecture, plan: Plan, name: str) -> str:
         "theta": repr(config.rope_theta),
         "tied": str(config.stem.tied),
         "bias": str(config.qkv_bias),
-        "head_norms": pieces.HEAD_NORMS if config.qk_norm else "",
-        "norm_heads": pieces.NORM_HEADS if config.qk_norm else "",
+        "head_norms": attention.HEAD_NORMS if config.qk_norm else "",
+        "norm_heads": attention.NORM_HEADS if config.qk_norm else "",
         "window": pieces.WINDOW.substitute(window=config.window) if config.window else "",
-        "plain": "visible[None, None]"
-        if config.window
-        else "None if past == 0 or length == 1 else visible[None, None]",
+        "plain": pieces.WINDOWED if config.window else pieces.PLAIN,
         **_rotation(config),
         **_values(values, config),
         **_depth(depth, len(values.own), values),
     }
     names["through"] = pieces.filled(pieces.THROUGH if depth is None else pieces.THROUGH_DEPTH, names)
     layers = [pieces.LAYER] if depth is None else [pieces.DEPTH, pieces.DEPTH_LAYER]
-    whole = [pieces.HEAD, pieces.ROTATION, pieces.ATTENTION, pieces.MLP, *layers, pieces.MODEL]
+    static = [] if len(values.own) == values.heads else [attention.STATIC_LAYER]
+    whole = [pieces.HEAD, attention.ROTATION, *static, attention.ATTENTION, pieces.MLP, *layers, pieces.MODEL]
     return "\n".join(pieces.filled(piece, names) for piece in whole).rstrip("\n") + "\n"
 
 
@@ -190,20 +190,22 @@ def _rotation(config: Architecture) -> dict[str, str]:
     if stretched is None:
         return {"stretched": ""}
     numbers = {"factor": stretched.factor, "low": stretched.low, "high": stretched.high, "former": stretched.context}
-    return {"stretched": pieces.STRETCHED.substitute({name: repr(value) for name, value in numbers.items()})}
+    return {"stretched": attention.STRETCHED.substitute({name: repr(value) for name, value in numbers.items()})}
 
 
 def _values(values: Values, config: Architecture) -> dict[str, str]:
     """Return the names of attention's pieces."""
     carried = not values.plain
-    projection = pieces.ALL_VALUES if len(values.own) == values.heads else pieces.SOME_VALUES
-    text = pieces.VALUES_MIXED if values.mixed else pieces.VALUES_JOINED
+    projection = attention.ALL_VALUES if len(values.own) == values.heads else attention.SOME_VALUES
+    text = attention.VALUES_MIXED if values.mixed else attention.VALUES_JOINED
     if not values.own:
-        projection, text = pieces.FIRST_VALUES, pieces.VALUES_FIRST
+        projection, text = attention.FIRST_VALUES, attention.VALUES_FIRST
     return {
         "attention": "Attention with rotary positions" + (", over values of two layers." if carried else "."),
+        "import_static": "" if len(values.own) == values.heads else attention.IMPORT_STATIC,
+        "own_heads": "" if len(values.own) == values.heads else attention.OWN_HEADS,
         "value_projection": projection.substitute(bias=config.qkv_bias),
-        "values": pieces.VALUES_OWN if values.plain else text.substitute(sum=values.sum),
+        "values": attention.VALUES_OWN if values.plain else text.substitute(sum=values.sum),
         "first_in": "first_value, " if carried else "",
         "last_in": ", first_value" if carried else "",
         "and_first": ", and the first layer's values" if carried else "",
