@@ -103,8 +103,7 @@ def test_queries_that_have_changed_are_read_anew():
     remembered, outputs = {}, outputs_of()
     before = reads(in_steps(depth, outputs[0], remembered), outputs)
     for part in ("query", "gain"):
-        for one in (depth, twin):
-            getattr(one, part).add_(1.0)
+        getattr(depth, part).add_(1.0)  # which the twin shares
         after = reads(in_steps(depth, outputs[0], remembered), outputs)
         for found, expected in zip(after, reads(twin, outputs), strict=True):
             check_identity(found, expected, terms=100)
