@@ -157,7 +157,7 @@ def source(config: Architecture, plan: Plan, name: str) -> str:
         "name": class_of(name),
         "model_type": _model_type(class_of(name)),
         "title": f"{name}: {_title(values, depth)}",
-        "explanation": _explained(values, depth),
+        "explanation": _explained(values, depth, class_of(name)),
         "vocab": str(config.stem.vocab),
         "d": str(config.d_model),
         "d_ff": str(config.d_ff),
@@ -211,7 +211,6 @@ def _values(values: Values, config: Architecture) -> dict[str, str]:
         "and_first": ", and the first layer's values" if carried else "",
         "first_first": "the first layer's values and " if carried else "",
         "no_first": pieces.NO_FIRST if carried else "",
-        "first_and_sources": "first_value, *sources" if carried else "sources",
         "returned_sources": "first_value, *sources" if carried else "tuple(sources)",
     }
 
@@ -229,11 +228,23 @@ def _depth(depth: DepthAttention | None, own: int, values: Values) -> dict[str, 
         "constants": "\n".join(constants),
         "gain": pieces.GAIN if depth.key_norm else "",
         "query": "(self.query * self.gain)" if depth.key_norm else "self.query",
+        "contents": "the normed sources" if depth.key_norm else "the sources",
+        "becomes": "opens a new source, or is added to the newest" if depth.block > 1 else "is a new source",
+        "call": _call(carried=not values.plain),
         "keys": pieces.NORMED_KEYS if depth.key_norm else pieces.BARE_KEYS,
         "write": pieces.WRITE_BLOCK if depth.block > 1 else pieces.WRITE_FULL,
         "init_depth": pieces.INIT_DEPTH + (f"\n{pieces.INIT_GAIN}" if depth.key_norm else ""),
         "last_read": pieces.LAST_READ,
     }
+
+
+def _call(*, carried: bool) -> str:
+    """Return the call of a layer, in one line or three."""
+    left, first = ("first_value, *sources", "first_value, ") if carried else ("sources", "")
+    arguments = f"{first}rotation, visible, attentions, *sources, past_key_values=past_key_values"
+    if carried:
+        return f"            {left} = layer(\n                {arguments}\n            )"
+    return f"            {left} = layer({arguments})"
 
 
 def _title(values: Values, depth: DepthAttention | None) -> str:
@@ -242,27 +253,30 @@ def _title(values: Values, depth: DepthAttention | None) -> str:
     return f"LLaMA {' and '.join(parts)}." if parts else "LLaMA."
 
 
-def _explained(values: Values, depth: DepthAttention | None) -> str:
-    """Return what the variant is, in paragraphs of the file's docstring."""
+def _explained(values: Values, depth: DepthAttention | None, name: str) -> str:
+    """Return what the variant is, in paragraphs of the file's docstring.
+
+    name: what the names of classes begin with
+    """
     sentences = [values.words()]
     if not values.plain:
         if len(values.own) < values.heads:
             kept = f"{len(values.own)} of {values.heads} value heads" if values.own else "no values"
-            sentences.append(f"Such a layer projects and caches {kept} of its own.")
+            sentences.append(f"Such a layer projects and caches {kept} of its own (`{name}Attention`).")
         else:
-            sentences.append("The sum is what is cached.")
+            sentences.append(f"The sum is what is cached (`{name}Attention`).")
     paragraphs = ["  ".join(sentences)]
     if depth is not None:
         sources = (
-            f"the embedding and the sums of every {depth.block} sublayers' outputs"
+            f"the embedding, and the sum of the outputs of every {depth.block} sublayers (an attention or a feed-forward "
+            f"network is one sublayer)"
             if depth.block > 1
-            else "the embedding and every sublayer's output"
+            else "the embedding and the output of every sublayer, which is an attention or a feed-forward network"
         )
-        normed = "their RMS-normed contents" if depth.key_norm else "their contents"
+        normed = "the sources, RMS-normed" if depth.key_norm else "the sources"
         paragraphs.append(
-            f"There is no residual stream.  What a sublayer reads is a weighted sum of sources: {sources}.  The "
-            f"weights are a softmax of the products of a learned query, one for each sublayer, and {normed} "
-            f"(`DepthAttention`)."
+            f"There is no residual stream.  A sublayer reads a weighted sum of sources: {sources}.  The weights are a "
+            f"softmax over the products of a query, which each sublayer learns, with {normed} (`DepthAttention`)."
         )
     return "\n\n".join(textwrap.fill(paragraph, WIDTH) for paragraph in paragraphs)
 

@@ -74,7 +74,10 @@ $values
 
 
 def attention_weights(query, key, visible):
-    """query: (batch, heads, T, head_dim); key: of as many heads, of all tokens -> (batch, heads, T, tokens)."""
+    """Return the weights of attention, (batch, heads, T, tokens so far).
+
+    query: (batch, heads, T, head_dim); key: (batch, heads, tokens so far, head_dim); visible: as in forward
+    """
     scores = query @ key.mT / query.shape[-1] ** 0.5
     if visible is None:
         visible = torch.ones_like(scores, dtype=torch.bool).tril(scores.shape[-1] - scores.shape[-2])

@@ -98,14 +98,15 @@ class ${name}DecoderLayer(GradientCheckpointingLayer):
 
     def forward(self, x, ${first_in}rotation, visible, attentions, past_key_values=None):
         """Return the stream after this layer$and_first; arguments as for attention."""
-        out$last_in = self.self_attn(self.input_layernorm(x), rotation, visible, past_key_values, attentions$last_in)
+        normed = self.input_layernorm(x)
+        out$last_in = self.self_attn(normed, rotation, visible, past_key_values, attentions$last_in)
         x = x + out
         return x + self.mlp(self.post_attention_layernorm(x))$last_in
 ''')
 
 DEPTH = Template('''
 class DepthAttention(nn.Module):
-    """What one sublayer reads: a softmax over sources, by a learned query and their RMS-normed contents."""
+    """A weighted sum of sources: the weights are a softmax over products of a learned query with $contents."""
 
     def __init__(self, config):
         super().__init__()
@@ -114,7 +115,7 @@ $gain
         self.eps = config.rms_norm_eps
 
     def forward(self, sources):
-        """sources: some of (batch, T, hidden_size) -> their weighted sum."""
+        """Return the weighted sum of sources, (batch, T, hidden_size) each."""
         exact = torch.promote_types(sources[0].dtype, torch.float32)
         stacked = torch.stack(sources).to(exact)
 $keys
@@ -123,7 +124,7 @@ $keys
 
 
 def written(sources, sublayer, out):
-    """Return the sources after a sublayer's output: it opens a new source, or is added to the newest one."""
+    """Return the sources after a sublayer's output, which $becomes."""
 $write
 ''')
 GAIN = """\
@@ -327,10 +328,8 @@ THROUGH_DEPTH = Template("""\
         sources = [x]  # the embedding, then what sublayers put out
 $no_first
         for layer in self.layers:
-            hidden_states.append(sources[-1])
-            $first_and_sources = layer(
-                ${first_in}rotation, visible, attentions, *sources, past_key_values=past_key_values
-            )
+            hidden_states.append(sources[-1])  # the newest source
+$call
         x = self.norm(self.last_read(sources))""")
 NO_FIRST = """\
         first_value = None  # which the first layer makes"""
