@@ -268,8 +268,8 @@ def _explained(values: Values, depth: DepthAttention | None, name: str) -> str:
     paragraphs = ["  ".join(sentences)]
     if depth is not None:
         sources = (
-            f"the embedding, and the sum of the outputs of every {depth.block} sublayers (an attention or a feed-forward "
-            f"network is one sublayer)"
+            f"the embedding, and the sum of the outputs of every {depth.block} sublayers (an attention or a "
+            f"feed-forward network is one sublayer)"
             if depth.block > 1
             else "the embedding and the output of every sublayer, which is an attention or a feed-forward network"
         )
