@@ -40,6 +40,7 @@ TIED = {"smollm3": True}
 BIASED = ("llama", "smollm3")  # with a field for the biases of attention, and one for those of the feed-forward
 # The fields of biases that transformers reads, of the kinds that have such fields; in others they mean nothing.
 BIASES = {**dict.fromkeys(BIASED, ("attention_bias", "mlp_bias")), "qwen3": ("attention_bias",)}
+MARKS = ("pad_token_id", "bos_token_id", "eos_token_id")  # which transformers takes for SmolLM3's own, unless none are
 CLASSES = {"smollm3": "SmolLM3"}  # names of classes that are not the kind with a capital letter
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 OF_A_LAYER = {
@@ -147,6 +148,7 @@ class Llama:
             "hidden_act": "silu",
             **({"attention_bias": a.bias, "mlp_bias": a.bias} if kind in BIASED else {}),
             **layer_types.fields(a, kind),
+            **(dict.fromkeys(MARKS) if kind == "smollm3" else {}),
             # Version 5 of transformers reads the last of these, versions before it the first two.
             "rope_theta": a.rope_theta,
             "rope_scaling": {k: v for k, v in rope.items() if k != "rope_theta"} if a.rope_stretched else None,

@@ -111,7 +111,8 @@ def test_counts_of_parts():
 @given(st.data())
 def test_decoding_from_a_cache_gives_the_same(name, data):
     config = replace(PLAIN, context=24, **EVERY[name])
-    variant = data.draw(st.sampled_from(["vanilla", "value-embeddings", "shifted-values", "gemma-sharing"]))
+    variants = ["vanilla", "value-embeddings", "shifted-values", "gemma-sharing"]
+    variant = data.draw(st.sampled_from([x for x in variants if not misfits(config, resolve(x, config.shape))]))
     built = generic(config, resolve(variant, config.shape), 3)
     tokens = torch.randint(7, (2, 20), generator=torch.Generator().manual_seed(4))
     cuts = sorted(data.draw(st.sets(st.integers(1, 19), max_size=6)) | {0, 20})

@@ -254,7 +254,7 @@ DAMAGE = {
     "too deep": (lambda f: (f / "config.json").write_text("[" * 100_000), "describes no model"),
     "another type": (
         configured(model_type="bert"),
-        "of type 'bert'; can be read are llama, mistral, ministral, qwen2, qwen3, smollm3, gpt2, .* and crosslayer",
+        "of type 'bert'; .* can be read are llama, mistral, ministral, qwen2, qwen3, smollm3, gpt2, .* and crosslayer",
     ),
     "no type": (configured(model_type=None), "of type 'None'"),
     "biases": (configured(attention_bias=True), "attention_bias is set"),

@@ -241,7 +241,7 @@ def test_what_cannot_be_expressed_is_named(kind, fields, says, tmp_path):
         ("Mistral", {"attention_bias": True, "mlp_bias": True, "max_window_layers": None}),
         ("Qwen2", {"attention_bias": True, "mlp_bias": True}),
         ("Qwen3", {"mlp_bias": True}),
-        ("Llama", {"layer_types": ["sliding_attention"] * 2, "sliding_window": 3}),
+        ("Llama", {"layer_types": ["sliding_attention"] * 3, "sliding_window": 3}),
     ],
 )
 def test_what_changes_no_answer_hinders_no_reading(kind, fields, tmp_path):
