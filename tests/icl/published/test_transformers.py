@@ -45,7 +45,7 @@ GPT2 = {
     "initializer_range": 0.4,
 }
 SLIDING = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}
-SOME = {"layer_types": ["sliding_attention", "full_attention"]}
+SOME = {"layer_types": ["sliding_attention", "full_attention", "full_attention"]}
 SMOL = LLAMA | {"num_key_value_heads": 2, "pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
 THEIRS = {
     "llama": ("Llama", LLAMA | {"num_key_value_heads": 4}),
@@ -67,7 +67,7 @@ THEIRS = {
     "ministral": ("Ministral", LLAMA | {"num_key_value_heads": 2, "sliding_window": 5, **SOME}),
     "smollm3": ("SmolLM3", SMOL | {"no_rope_layer_interval": 2}),
     "smollm3, chosen layers": ("SmolLM3", SMOL | {"no_rope_layers": [0, 1, 1], "tie_word_embeddings": False}),
-    "smollm3, window": ("SmolLM3", SMOL | {"no_rope_layers": [1, 0], "use_sliding_window": True, "sliding_window": 5}),
+    "smollm3, window": ("SmolLM3", SMOL | {"no_rope_layers": [1, 0, 1], "use_sliding_window": True, "sliding_window": 5}),
     "smollm3, biases": ("SmolLM3", SMOL | {"attention_bias": True, "mlp_bias": True}),
     "gpt2": ("GPT2", GPT2),
     "gpt2, exact gelu": ("GPT2", GPT2 | {"activation_function": "gelu", "n_inner": 7}),
