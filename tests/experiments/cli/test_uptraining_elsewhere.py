@@ -54,7 +54,7 @@ def test_the_guide_s_commands_and_python_make_a_model_that_has_learned(tmp_path,
     assert len(losses) == 20
     assert sum(losses[-5:]) < sum(losses[:5])
     trained = import_("uptrained/last", tmp_path / "back").model_folder
-    assert trained.plan == icl.load(tmp_path / "runs" / "smol-skipv1").plan
+    assert trained.plan == icl.load(tmp_path / "smol-skipv1").plan
     theirs = transformers.AutoModelForCausalLM.from_pretrained("uptrained/last").eval()
     with torch.no_grad():
         assert difference(icl.load(tmp_path / "back")(tokens()), theirs(tokens()).logits) < 1e-5
