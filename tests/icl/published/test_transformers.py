@@ -67,10 +67,7 @@ THEIRS = {
     "ministral": ("Ministral", LLAMA | {"num_key_value_heads": 2, "sliding_window": 5, "head_dim": 4, **SOME}),
     "smollm3": ("SmolLM3", SMOL | {"no_rope_layer_interval": 2}),
     "smollm3, chosen layers": ("SmolLM3", SMOL | {"no_rope_layers": [0, 1, 1], "tie_word_embeddings": False}),
-    "smollm3, window": (
-        "SmolLM3",
-        SMOL | {"no_rope_layers": [1, 0, 1], "use_sliding_window": True, "sliding_window": 5},
-    ),
+    "smollm3, window": ("SmolLM3", SMOL | SLIDING | {"no_rope_layers": [1, 0, 1]}),
     "smollm3, biases": ("SmolLM3", SMOL | {"attention_bias": True, "mlp_bias": True}),
     "gpt2": ("GPT2", GPT2),
     "gpt2, exact gelu": ("GPT2", GPT2 | {"activation_function": "gelu", "n_inner": 7}),
