@@ -41,15 +41,14 @@ def test_the_guide_s_commands_and_python_make_a_model_that_has_learned(tmp_path,
         assert re.search(rf"\b{number}\b", block)
         block = re.sub(rf"\b{number}\b", str(small), block)
     block = block.replace('"uptrained", ', '"uptrained", use_cpu=True, report_to=[], disable_tqdm=True, ')
-    losses = []
+    losses, own = [], transformers.Trainer.compute_loss
 
-    class Kept(transformers.Trainer):
-        def compute_loss(self, *args, **kwargs):
-            loss = super().compute_loss(*args, **kwargs)
-            losses.append(float(loss.detach()))
-            return loss
+    def compute_loss(*args, **kwargs):
+        loss = own(*args, **kwargs)
+        losses.append(float(loss.detach()))
+        return loss
 
-    monkeypatch.setattr(transformers, "Trainer", Kept)
+    monkeypatch.setattr(transformers.Trainer, "compute_loss", compute_loss)
     exec(compile(block, "a page", "exec"), {"__name__": "__main__"})
     assert len(losses) == 20
     assert sum(losses[-5:]) < sum(losses[:5])
