@@ -98,5 +98,6 @@ def in_steps(rule: DepthRule, embedded: Tensor, steps: dict[Any, Any]) -> DepthR
     steps: what the cache remembers from step to step.
     """
     few = embedded.shape[:-1].numel() <= FEW and not torch.is_grad_enabled()
-    stackable = few and isinstance(rule, TwoPhases) and rule.rule.heads == 1
-    return stacked_reads(rule, embedded, steps) if stackable else rule
+    if few and isinstance(rule, TwoPhases) and rule.rule.heads == 1:
+        return stacked_reads(rule, embedded, steps)
+    return rule

@@ -172,7 +172,9 @@ class Past:
         self.cropped = kept.windowed and not isinstance(cache.layers[0], Fixed)
         self.new, self.nothing = x.shape[1], x.new_empty(len(x), 0, x.shape[1], 1)
         self.seen: dict[str, Tensor] = {}
-        self.steps: dict[Any, Any] = cache.layers[0].steps
+        first_layer = cache.layers[0]
+        assert isinstance(first_layer, Growing | Windowed | Fixed)
+        self.steps = first_layer.steps
 
     def count(self, layer: int) -> int:
         """Return how many of the last columns a layer attends over: its window, and the new tokens, or all."""
