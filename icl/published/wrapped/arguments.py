@@ -127,6 +127,33 @@ def packed(position_ids: Tensor | None, attention_mask: Tensor | None) -> bool:
     return position_ids is not None and attention_mask is None and _documents(position_ids) is not None
 
 
+def positions_of_texts(
+    texts: Tensor, x: Tensor, position_ids: Tensor | None, *, attention_mask: Tensor | None
+) -> Tensor:
+    """Return positions that mark documents, (1, T), from where these begin: the cu_seqlens of flash-linear-attention.
+
+    Args:
+        texts: The columns in which documents begin, and the number of columns, (documents + 1,) or (1, documents + 1).
+        x: Embedded tokens, (1, T, d_model).
+        position_ids: Positions that are given besides, (1, T), and must be the same.
+        attention_mask: What must not be given besides.
+
+    Raises:
+        ValueError: By name, for anything else.
+    """
+    texts, columns = texts.flatten().to(x.device), x.shape[1]
+    lengths = texts.diff()
+    whole = len(texts) > 1 and int(texts[0]) == 0 and int(texts[-1]) == columns and bool((lengths > 0).all())
+    if len(x) != 1 or not whole:
+        raise ValueError(f"cu_seqlens: rising from 0 to the {columns} tokens of a single row")
+    if attention_mask is not None:
+        raise ValueError("cu_seqlens: attention_mask says already what sees what")
+    positions = torch.arange(columns, device=x.device) - texts[:-1].repeat_interleave(lengths)
+    if position_ids is not None and not torch.equal(position_ids.to(positions).flatten(), positions):
+        raise ValueError("cu_seqlens: position_ids begin documents elsewhere")
+    return positions[None]
+
+
 def _documents(position_ids: Tensor) -> Tensor | None:
     """Return the number of every token's document, (batch, T); None where there is one."""
     breaks = position_ids.diff(dim=-1) != 1
