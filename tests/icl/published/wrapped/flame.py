@@ -1,8 +1,8 @@
 """flame's sequence of calls in two processes: from_config on meta, FSDP2 by layer, to_empty, post_init, its forward.
 
 Steps and arguments are those of fla-org/flame at e11e7be (flame/train.py, flame/models/parallelize_fla.py), named where
-they stand.  Every process reads half of a batch, as rows or, `varlen`, as one row of several texts; losses, gradient norms
-and weights are left beside those of one process that trains the decoder itself on all of it."""
+they stand.  Every process reads half of a batch, as rows or, `varlen`, as one row of several texts.  Losses, gradient
+norms and weights are left beside those of one process that trains the decoder itself on all of it."""
 
 import json
 import os

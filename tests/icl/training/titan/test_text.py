@@ -34,5 +34,5 @@ def test_rows_are_texts_without_positions():
 def test_lengths_are_read_from_positions():
     assert text_lengths(packed(5, 1, 6)) == [5, 1, 6]
     for positions in (torch.arange(1, 4), torch.tensor([0, 2, 3]), torch.tensor([0, 1, 1])):
-        with pytest.raises(ValueError, match="^positions: "):
+        with pytest.raises(ValueError, match=r"^positions: "):
             text_lengths(positions)
