@@ -89,8 +89,8 @@ def training(
         optimizer=OptimizersContainer.Config(param_groups=list(_groups(spec, settings, weight_decay))),
         lr_scheduler=LRSchedulersContainer.Config(warmup_steps=warmup, min_lr_factor=1.0),
         training=TrainingConfig(
-            num_tokens_per_microbatch_per_dp_rank=batch * sizes.context,
-            max_context_length=sizes.context,
+            local_batch_size=batch,
+            seq_len=sizes.context,
             steps=steps,
             mixed_precision_param="float32",
             disable_cuda_graphs=True,  # which texts a row holds is read on the host

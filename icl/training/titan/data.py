@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
-from torchtitan.components.data.loader import BaseDataLoader
+from torchtitan.components.dataloader import BaseDataLoader
 from torchtitan.components.tokenizer import BaseTokenizer
 
 from icl.data.shards import open_data
@@ -28,29 +27,18 @@ class PreparedText(BaseDataLoader):
         seed: int = 0
 
     def __init__(
-        self,
-        config: Config,
-        *,
-        dp_world_size: int,
-        dp_rank: int,
-        max_context_length: int,
-        num_tokens_per_batch: int,
-        **_: Any,
+        self, config: Config, *, dp_world_size: int, dp_rank: int, seq_len: int, local_batch_size: int, **_: Any
     ) -> None:
-        if num_tokens_per_batch % max_context_length:
-            raise ValueError(f"training: {num_tokens_per_batch} tokens are no whole texts of {max_context_length}")
-        self.task = TextTask(open_data(Path(config.folder)), max_context_length)
+        self.task = TextTask(open_data(Path(config.folder)), seq_len)
         self.seed, self.step = config.seed, 0
-        self.rows = num_tokens_per_batch // max_context_length
-        self.rank, self.size = dp_rank, self.rows * dp_world_size
+        self.size = local_batch_size * dp_world_size
+        self.own = slice(dp_rank * local_batch_size, (dp_rank + 1) * local_batch_size)
 
     def __iter__(self) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
-        own = slice(self.rank * self.rows, (self.rank + 1) * self.rows)
         while True:
-            batch = self.task.batch(self.seed, self.step, self.size, own)
+            batch = self.task.batch(self.seed, self.step, self.size, self.own)
             self.step += 1
-            places = torch.arange(batch.inputs.shape[1]).repeat(len(batch.inputs))
-            yield {"input": batch.inputs.flatten(), "positions": places}, batch.targets.flatten()
+            yield {"input": batch.inputs}, batch.targets
 
     def state_dict(self) -> dict[str, Any]:
         return {"step": self.step}

@@ -56,8 +56,8 @@ class CrosslayerDecoder(Decoder, BaseModel):
                 if getattr(config.parallelism, name) > 1:
                     raise ValueError(f"parallelism.{name}: a layer's heads may be another layer's; use FSDP")
             context = architecture_of(self.architecture).context
-            if config.training.max_context_length > context:
-                raise ValueError(f"training.max_context_length: the model's context is {context}")
+            if config.training.seq_len > context:
+                raise ValueError(f"training.seq_len: the model's context is {context}")
 
         def get_nparams_and_flops(self, model: nn.Module, seq_len: int) -> tuple[int, int]:
             """Return the number of parameters, and of FLOPs per token of a training step."""
