@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 from torchtitan.config import TORCH_DTYPE_MAP
 from torchtitan.distributed.compile import apply_compile
 from torchtitan.distributed.fsdp import disable_fsdp_gradient_division, get_fsdp_reshard_after_forward_policy
@@ -132,4 +132,8 @@ def parallelize(
         fully_shard(layer, **options, reshard_after_forward=again)
     fully_shard(model, **options)
     disable_fsdp_gradient_division(model)  # losses are sums over all tokens already
+    if options["mesh"].device_type == "cpu":  # gloo adds, and does not multiply
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.set_force_sum_reduction_for_comms(True)
     return model
