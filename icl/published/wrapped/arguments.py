@@ -96,8 +96,6 @@ def placement(
     before, cached = start or 0, start is not None
     so_far = before + length
     columns = so_far if columns is None else columns
-    if so_far > config.context:
-        raise ValueError(f"{so_far} tokens are more than the context of {config.context}")
     column = torch.arange(columns, device=x.device)
     row = column[before:so_far]
     documents = None
@@ -105,6 +103,9 @@ def placement(
         position_ids = _checked_positions(config, position_ids.to(x.device), batch, length=length)
         if attention_mask is None and not cached:
             documents = _documents(position_ids)
+    longest = so_far if documents is None or position_ids is None else int(position_ids.max()) + 1
+    if longest > config.context:
+        raise ValueError(f"{longest} tokens are more than the context of {config.context}")
     real, visible = _checked_mask(attention_mask, x, so_far, columns=columns)
     if not cached and position_ids is None and real is None and visible is None:
         return Placement(None, None, row, column, None)
