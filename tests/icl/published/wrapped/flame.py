@@ -28,7 +28,7 @@ SIZES = {
     "intermediate_size": 24,
     "max_position_embeddings": 12,
 }
-VARIANTS = ("skipv1", "svformer+gqa", "attnres-block")
+VARIANTS = ("skipv1", "svformer+gqa")
 STEPS, LENGTH, SEED = 3, 12, 7
 ids = torch.randint(23, (STEPS, 4, LENGTH), generator=torch.Generator().manual_seed(0))
 
