@@ -155,8 +155,8 @@ class Projections(nn.Module):
                     self.add_module(_norm_of(kind), norm())
         self.gate: HeadLinear | None = None
         if heads := exist.get(("g", layer)):
-            channels = min(gate_channels(plan)[layer] or d_model, d_model)
-            self.gate = HeadLinear(channels, made_for["v"][0], heads, 1, False)
+            self.gate_channels = min(gate_channels(plan)[layer] or d_model, d_model)
+            self.gate = HeadLinear(self.gate_channels, made_for["v"][0], heads, 1, False)
         self.name_of_gate = entry("g", layer)
         self.normed, self.rotated = norm is not None, rotated
         lives = lifetimes(plan)
@@ -185,7 +185,7 @@ class Projections(nn.Module):
             bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)
         if self.gate is not None:
             of_values = x if isinstance(x, Tensor) else x[2]
-            bank[self.name_of_gate] = by_head(self.gate(of_values[..., : self.gate.in_features]), 1).sigmoid()
+            bank[self.name_of_gate] = by_head(self.gate(of_values[..., : self.gate_channels]), 1).sigmoid()
         if self.table is not None:
             bank[self.name_of_table] = self.table(frame.looked_up)
         if frame.past is None:  # else the tokens before are there, and what is shifted is made from them
