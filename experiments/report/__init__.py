@@ -57,11 +57,21 @@ def _check_writable(place: Path) -> None:
 
 def sources(material: Material, commands: argparse.ArgumentParser | None = None) -> Pages:
     """Return all pages as Markdown, by their path."""
-    from experiments.report.pages import claims, documents, errata, experiments, ledger, library, papers, variants
+    from experiments.report.pages import (
+        claims,
+        documents,
+        errata,
+        experiments,
+        explore,
+        ledger,
+        library,
+        papers,
+        variants,
+    )
     from experiments.report.pages import commands as command_line
 
     pages: Pages = {}
-    for kind in (papers, claims, ledger, errata, experiments, variants, library, documents):
+    for kind in (papers, claims, ledger, errata, experiments, variants, explore, library, documents):
         pages |= kind.pages(material)
     return pages | command_line.pages(commands)
 
