@@ -165,8 +165,8 @@ def _page(material: Material) -> str:
         "Move a slider, and this page computes with the same formulas as the code, in your browser and without a "
         "network. What it says is proved or counted, not measured.",
         f"{FENCE}{{raw}} html\n<style>\n{style}</style>\n"
-        f"<noscript><p>This page needs JavaScript; <code>crosslayer predict</code> and <code>crosslayer describe</code> "
-        f"give the same numbers.</p></noscript>\n{FENCE}",
+        f"<noscript><p>This page needs JavaScript; <code>crosslayer predict</code> and "
+        f"<code>crosslayer describe</code> give the same numbers.</p></noscript>\n{FENCE}",
         section(
             "How much does a skip head win on the toy?",
             "The lowest loss of two layers of linear attention on in-context regression, if layer 1 copies x into y's "
@@ -177,8 +177,8 @@ def _page(material: Material) -> str:
         ),
         section(
             "How much width is a variant worth?",
-            "The factor by which vanilla's tokens have to grow to explain as much of the task, in the same toy with two "
-            f"heads. {link('The theorem', entries.get('toy.worth', '/claims/index.md'))}.",
+            "The factor by which vanilla's tokens have to grow to explain as much of the task, in the same toy with "
+            f"two heads. {link('The theorem', entries.get('toy.worth', '/claims/index.md'))}.",
             worth_form(),
         ),
         section(

@@ -35,8 +35,8 @@ def _front(material: Material) -> str:
         f"{len(papers)} papers let a Transformer layer reach back to earlier layers.  Here is what each claims, what "
         "holds of it and how sure that is: every sentence leads to its proof, its checks, its figure and the command "
         "that makes it again.",
-        f"**{parts.link('Explore', '/explore.md')}**: move the sizes of the toy or of a model, and see the gap, the worth "
-        "in width, the costs and the plan of every variant.",
+        f"**{parts.link('Explore', '/explore.md')}**: move the sizes of the toy or of a model, and see the gap, the "
+        "worth in width, the costs and the plan of every variant.",
         _bar(counts),
         "\n".join(f"- {parts.link(escaped(room.name), f'#{room.slug}')}: {_asks(material, room)}" for room in papers),
     ]

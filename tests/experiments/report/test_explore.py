@@ -117,9 +117,8 @@ def test_counts_that_are_no_polynomials_are_left_out():
 
 @with_node
 def test_javascript_reads_the_plans():
-    found = in_javascript(
-        "Object.entries(DATA.pictures).map(([name, of]) => [name, Object.entries(of).map(([shape, lines]) => [shape, math.plan(lines[0])])])"
-    )
+    read = "Object.entries(of).map(([shape, [text]]) => [shape, math.plan(text)])"
+    found = in_javascript(f"Object.entries(DATA.pictures).map(([name, of]) => [name, {read}])")
     assert {name for name, _ in found} == set(FEW)
     for name, shapes in found:
         assert len(shapes) == len(pictures.SHAPES)
