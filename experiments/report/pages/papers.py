@@ -13,7 +13,7 @@ from theory.plans.variants import VARIANTS
 
 MEASURED = parts.experiment_page("index").strip("/").removesuffix(".md")
 FOUND = ("explore", "claims/index", "graph", "errata/index", MEASURED, "variants/index", "notation", "verdicts")
-GUIDE = (*(f"guide/{name}" for name in documents.GUIDE), "tutorials/index")
+GUIDE = (*(f"guide/{name}" for name in documents.GUIDE), "tutorials/index", "notebooks/index")
 REFERENCE = ("commands", "api/index")
 MADE_AGAIN = "`crosslayer verify` runs every check again, `crosslayer claim ID` shows all that there is on one entry"
 
