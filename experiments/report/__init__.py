@@ -65,6 +65,7 @@ def sources(material: Material, commands: argparse.ArgumentParser | None = None)
         explore,
         ledger,
         library,
+        notebooks,
         papers,
         variants,
     )

@@ -38,7 +38,10 @@ def _front(material: Material) -> str:
         f"**{parts.link('Explore', '/explore.md')}**: move the sizes of the toy or of a model, and see the gap, the "
         "worth in width, the costs and the plan of every variant.",
         _bar(counts),
-        "\n".join(f"- {parts.link(escaped(room.name), f'#{room.slug}')}: {_asks(material, room)}" for room in papers),
+        "\n".join(
+            f"- **{parts.link(escaped(room.name), f'/papers/{room.slug}.md')}**: {_found(material, room)}"
+            for room in papers
+        ),
     ]
     for room in papers:
         blocks += [f"({room.slug})=", f"## {escaped(room.name)}", *_answer(material, room, front=True)]
@@ -49,6 +52,12 @@ def _front(material: Material) -> str:
 def _asks(material: Material, room: Room) -> str:
     stated = answer(room)
     return material.names.prose(stated.asks) if stated else escaped(room.paper.title if room.paper else "")
+
+
+def _found(material: Material, room: Room) -> str:
+    """Return what was found on a paper in a few sentences; where the findings have nothing on it, what it asks."""
+    found = documents.finding(material, room)
+    return " ".join(found.sentences.split()) if found else _asks(material, room)
 
 
 def _bar(counts: dict[str, int]) -> str:
@@ -66,6 +75,11 @@ def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[
     if paper:
         address = f"[{escaped(paper.reference)}]({_address(paper.reference)})" if paper.reference else ""
         yield f"*{escaped(paper.title)}*, {paper.year}. {address}"
+    found = None if front else documents.finding(material, room)
+    if found:
+        yield found.sentences
+        yield found.table
+        yield "## In five lines, each with its proof"
     if stated:
         yield "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))
     claims = material.claims_of(room)
