@@ -184,7 +184,9 @@ def _lines(material: Material, index: Index) -> list[str]:
     return [
         "## Line by line",
         f"{escaped(summary[:1].upper() + summary[1:])}.",
-        parts.table(("place", "what it says", "judged by"), rows, kind="wide"),
+        parts.folded_if_long(
+            f"All {len(rows)} lines", parts.table(("place", "what it says", "judged by"), rows, kind="wide")
+        ),
     ]
 
 
@@ -193,7 +195,7 @@ def _claims(material: Material, room: Room) -> str:
         (material.names.named(claim.id), parts.verdict(claim.verdict), material.names.prose(claim.place))
         for claim in material.claims_of(room)
     ]
-    return parts.table(("entry", "verdict", "place"), rows)
+    return parts.folded_if_long(f"All {len(rows)} entries", parts.table(("entry", "verdict", "place"), rows))
 
 
 def _notation(material: Material) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ Pages = dict[str, str]
 ORPHAN = "---\norphan: true\n---\n\n"
 WIDE = "---\nhide-toc: true\n---\n\n"
 RIGHT = "r"
+LONG = 400  # words of a table that is shown before it is asked for
 PICTURE = re.compile(r"!\[([^\[\]]+)\]\(([^)\s]+)\)")
 
 
@@ -56,6 +58,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "", k
         *("| " + " | ".join(map(in_cell, row)) + " |" for row in rows),
     ]
     return f":::{{container}} sheet {kind}\n\n" + "\n".join(lines) + "\n\n:::"
+
+
+def folded(summary: str, markdown: str) -> str:
+    """Return Markdown that is shown when its summary, a line of text, is opened."""
+    opening = f"```{{raw}} html\n<details><summary>{escape(summary)}</summary>\n```"
+    return f"{opening}\n\n{markdown}\n\n```{{raw}} html\n</details>\n```"
+
+
+def folded_if_long(summary: str, markdown: str) -> str:
+    """Return Markdown itself, or folded where it has more than `LONG` words."""
+    return folded(summary, markdown) if len(markdown.split()) > LONG else markdown
 
 
 def definition(items: Mapping[str, str]) -> str:
