@@ -199,7 +199,7 @@ def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
 def _counted(groups: Iterable[Sequence[Judgement]]) -> str:
     """Return how many groups have each verdict, by their tightest checks."""
     counts = Counter(members[0].verdict for members in groups)
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    return ", ".join(f"{count} {parts.SHOWN.get(verdict, verdict)}" for verdict, count in counts.most_common())
 
 
 def _all_checks(checks: Sequence[Judgement]) -> str:

@@ -24,6 +24,7 @@ Pages = dict[str, str]
 ORPHAN = "---\norphan: true\n---\n\n"
 WIDE = "---\nhide-toc: true\n---\n\n"
 RIGHT = "r"
+SHOWN = {"undecided": "not decided", "unpredicted": "no prediction"}  # words of verdicts that pages spell otherwise
 LONG = 400  # words of a table that is shown before it is asked for
 PICTURE = re.compile(r"!\[([^\[\]]+)\]\(([^)\s]+)\)")
 
@@ -31,8 +32,7 @@ PICTURE = re.compile(r"!\[([^\[\]]+)\]\(([^)\s]+)\)")
 def verdict(word: str) -> str:
     """Return a verdict as a word that carries its colour."""
     kind = word if word.isalpha() else "unknown"
-    shown = {"undecided": "not decided", "unpredicted": "no prediction"}.get(word, word)
-    return f"[{escaped(shown)}]{{.verdict .{kind}}}"
+    return f"[{escaped(SHOWN.get(word, word))}]{{.verdict .{kind}}}"
 
 
 def link(text: str, page: str) -> str:
