@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from math import prod
 
 from theory.plans.accounting import cache as cached_numbers
 from theory.plans.accounting import depth_memory, flops, total_parameters
 from theory.plans.architecture import Architecture
-from theory.plans.names import BadName, model
-from theory.plans.plan import Plan
+from theory.plans.names import BadName, checked, resolve
+from theory.plans.plan import Plan, Shape
 from theory.plans.presets import llama
 
 SIZES = ("L", "H", "w", "f", "v", "t")
@@ -48,8 +48,14 @@ def decoder(layers: int, heads: int, width: int, *, d_ff: int, vocab: int, conte
 def counts(name: str, sizes: Sequence[int]) -> dict[str, int]:
     """Return the counts of a variant at `SIZES`.  Raises BadName where it has no plan of that shape."""
     layers, heads, width, d_ff, vocab, context = sizes
-    config, plan = model(decoder(layers, heads, width, d_ff=d_ff, vocab=vocab, context=context), name)
+    config = decoder(layers, heads, width, d_ff=d_ff, vocab=vocab, context=context)
+    plan = checked(_plan(name, config.shape), config)
     return {quantity: count(config, plan) for quantity, count in COUNTS.items()}
+
+
+@lru_cache(maxsize=32)
+def _plan(name: str, shape: Shape) -> Plan:
+    return resolve(name, shape)
 
 
 def value(polynomial: Iterable[Monomial], sizes: Sequence[int]) -> float:
