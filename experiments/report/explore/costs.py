@@ -1,9 +1,10 @@
 """What the named variants cost, as polynomials in the sizes of a LLaMA-like decoder.
 
 `theory.plans.accounting` counts a plan of given sizes.  For a variant the counts are polynomials in the number of
-layers L, of heads H, a head's width w, the feed-forward's width f, the vocabulary v and the context t, as long as L and
-H are multiples of `STEP`.  Their coefficients follow exactly, in rational numbers, from the counts at `FITTED` sizes;
-a variant is left out where the polynomials miss a count at `HELD_OUT` sizes, as with rules whose blocks are rounded.
+layers L, of heads H, a head's width w, the feed-forward's width f, the vocabulary v and the context t, as long as L is
+a multiple of 4 and H of 2 (`STEPS`).  Their coefficients follow exactly, in rational numbers, from the counts at
+`FITTED` sizes; a variant is left out where the polynomials miss a count at `HELD_OUT` sizes, as with rules whose blocks
+are rounded.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from theory.plans.plan import Plan, Shape
 from theory.plans.presets import llama
 
 SIZES = ("L", "H", "w", "f", "v", "t")
-STEP = 4  # of layers and of heads
+STEPS = 4, 2  # of layers and of heads
 OUTER = tuple(product(range(3), range(3)))  # powers of L and H
 INNER = ((0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0), (1, 0, 0, 1))  # of w, f, v and t
 FITTED = (
-    tuple(product((4, 8, 12), (4, 8, 12))),
+    tuple(product((4, 8, 12), (2, 4, 6))),
     ((16, 8, 10, 20), (32, 8, 10, 20), (48, 8, 10, 20), (16, 9, 10, 20), (16, 8, 11, 20), (16, 8, 10, 21)),
 )
-HELD_OUT = ((16, 4, 64, 50, 70, 90), (4, 16, 16, 5, 7, 33), (20, 8, 32, 100, 11, 3))
+HELD_OUT = ((16, 2, 64, 50, 70, 90), (4, 8, 16, 5, 7, 33), (20, 4, 32, 100, 11, 3))
 
 Monomial = tuple[float, ...]  # a coefficient, then the powers of `SIZES`
 COUNTS: Mapping[str, Callable[[Architecture, Plan], int]] = {

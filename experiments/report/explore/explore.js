@@ -195,7 +195,7 @@ function start(math, data) {
   }
 
   const CELL = 38, SPACE = 5, SIDE = 30;
-  let at = [2, 1]; // the layer and the head that are looked at
+  let at = [2, Infinity]; // the layer and the head that are looked at
   function picture() {
     const name = byId("plan-variant").value;
     const shapes = Object.keys(data.pictures[name]);

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from functools import cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from experiments.report.explore import costs, formulas, pictures, widths
 from experiments.report.material import Material
 from experiments.report.pages import parts
 from experiments.report.prose import code
+from experiments.store.names import remembered
 from theory.plans.variants import VARIANTS, ours
 
 PAGE = "explore.md"
@@ -28,7 +30,7 @@ def script(names: Iterable[str] | None = None) -> str:
 
     names: the variants that can be chosen; by default all of this project's that are registered.
     """
-    chosen = tuple(name for name in VARIANTS if name in ours()) if names is None else tuple(names)
+    chosen = _registered() if names is None else tuple(names)
     return "\n".join(
         [
             (FOLDER / "explore.js").read_text(encoding="utf-8"),
@@ -45,13 +47,23 @@ def _formulas() -> str:
 
 @cache
 def _data(names: tuple[str, ...]) -> str:
-    data = {
-        "widest": widths.WIDEST,
-        "worth": widths.worth_table(names),
-        "costs": costs.costs(names),
-        "pictures": pictures.pictures(names),
-    }
+    """Return the tables as JSON.  All variants take some seconds, once for a state of the source."""
+
+    def find() -> dict[str, Any]:
+        return {
+            "widest": widths.WIDEST,
+            "worth": widths.worth_table(names),
+            "costs": costs.costs(names),
+            "pictures": pictures.pictures(names),
+        }
+
+    data = remembered("explore", find) if names == _registered() else find()
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+
+
+def _registered() -> tuple[str, ...]:
+    """Return the names of this project's variants."""
+    return tuple(name for name in VARIANTS if name in ours())
 
 
 def slider(name: str, label: str, low: float, high: float, *, value: float, step: float = 1) -> str:
@@ -128,8 +140,8 @@ def cost_form() -> str:
     ratios = {"2": "2 d", "2.6666666666666665": "8/3 d", "4": "4 d"}
     controls = (
         choice("cost-variant", "variant"),
-        slider("cost-layers", "layers", 4, 64, value=12, step=costs.STEP),
-        slider("cost-heads", "heads of a layer", 4, 64, value=12, step=costs.STEP),
+        slider("cost-layers", "layers", 4, 64, value=12, step=costs.STEPS[0]),
+        slider("cost-heads", "heads of a layer", 2, 64, value=12, step=costs.STEPS[1]),
         slider("cost-width", "width of a head", 16, 256, value=64, step=16),
         choice("cost-inner", "width of the feed-forward", ratios, "2.6666666666666665"),
         slider("cost-vocab", "vocabulary", 1000, 256000, value=32000, step=1000),

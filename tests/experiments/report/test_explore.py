@@ -152,7 +152,7 @@ def test_plans_as_text(name, text):
 
 
 def test_the_page_needs_nothing_else(monkeypatch):
-    monkeypatch.setattr(explore, "ours", lambda: FEW)
+    monkeypatch.setattr(explore, "_registered", lambda: FEW)
     page = explore._page(type("Few", (), {"names": type("Names", (), {"entries": {}})})())
     assert not re.findall(r"""src=|@import|https?://(?!www\.w3\.org/2000/svg)""", page)
     for control in re.findall(r'<(?:input type="range"|select) id="([\w-]+)"', page):

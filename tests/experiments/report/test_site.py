@@ -51,7 +51,7 @@ def site(tmp_path_factory):
         every = gathered(out / "runs", recollections(few.values(), few))
         experiments = {name: one for name, one in every.experiments.items() if "dva" in name}
         runs = {name: every.runs[name] for name in experiments if name in every.runs}
-        for kind in ("variants", "papers"):
+        for kind in ("variants", "papers", "explore"):
             patch.setattr(f"experiments.report.pages.{kind}.VARIANTS", {name: VARIANTS[name] for name in FEW})
         patch.setattr("experiments.report.material.VARIANTS", {name: VARIANTS[name] for name in FEW})
         patch.setattr(catalogue, "indexes", lambda: [dva.INDEX])
