@@ -109,7 +109,7 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
         for key, label in SAID.items()
         if isinstance(prediction.get(key), str)
     }
-    yield parts.definition(facts)
+    yield parts.folded_if_long("Assumptions, statistic and rule, in full", parts.definition(facts))
     yield f"{head} What came out"
     yield f"This profile {escaped(run.decides)}.{_power(run)}"
     if not run.checks:

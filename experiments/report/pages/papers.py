@@ -28,25 +28,29 @@ def answer(room: Room) -> Answer | None:
 
 
 def _front(material: Material) -> str:
-    papers = [room for room in material.rooms if room.paper]
+    papers = sorted((room for room in material.rooms if room.paper), key=_further)
     counts = verdicts_in_order(material.ledger.values())
     blocks = [
         "# What the papers claim, and what holds",
-        f"{len(papers)} papers let a Transformer layer reach back to earlier layers.  Here is what each claims, what "
-        "holds of it and how sure that is: every sentence leads to its proof, its checks, its figure and the command "
-        "that makes it again.",
-        f"**{parts.link('Explore', '/explore.md')}**: move the sizes of the toy or of a model, and see the gap, the "
-        "worth in width, the costs and the plan of every variant.",
-        _bar(counts),
+        "These papers let a Transformer layer reach back to earlier layers. Does it help? An answer for each; its page "
+        "has sizes and intervals, the proofs, and the command that makes them again.",
         "\n".join(
             f"- **{parts.link(escaped(room.name), f'/papers/{room.slug}.md')}**: {_found(material, room)}"
             for room in papers
         ),
+        f"**{parts.link('Explore', '/explore.md')}**: move the sizes of the toy or of a model, and see the gap, the "
+        "worth in width, the costs and the plan of every variant.",
+        _bar(counts),
     ]
     for room in papers:
         blocks += [f"({room.slug})=", f"## {escaped(room.name)}", *_answer(material, room, front=True)]
     blocks += [_several(material), _toctrees(papers, set(documents.documents(material).values()))]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _further(room: Room) -> bool:
+    """Return whether a room's paper is none of those that the project is about."""
+    return room.paper is None or room.paper.further
 
 
 def _asks(material: Material, room: Room) -> str:
@@ -81,7 +85,8 @@ def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[
         yield found.table
         yield "## In five lines, each with its proof"
     if stated:
-        yield "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))
+        lines = "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))
+        yield parts.folded("In five lines, each with its proof", lines) if front else lines
     claims = material.claims_of(room)
     counted = ", ".join(f"{count} {parts.verdict(v)}" for v, count in verdicts_in_order(claims).items())
     links = [parts.link("all on this paper", f"/papers/{room.slug}.md")] if front else []

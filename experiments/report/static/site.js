@@ -84,14 +84,14 @@ function sorts(table) {
   });
 }
 
-// A table that is wider than its place is scrolled, by keyboard too.
-function scrolls(table) {
-  const place = table.closest(".table-wrapper") || table.parentElement;
+// What is wider than its place is scrolled, by keyboard too.
+const SCROLLED = ".sheet .table-wrapper, details .sheet, pre, .display, .graph .part, math[display=block]";
+function scrolls(place) {
   const fit = () => {
     if (place.scrollWidth > place.clientWidth + 1) {
       place.tabIndex = 0;
       place.setAttribute("role", "region");
-      place.setAttribute("aria-label", "Table, wider than its place");
+      place.setAttribute("aria-label", "Wider than the page");
     } else {
       for (const name of ["tabindex", "role", "aria-label"]) place.removeAttribute(name);
     }
@@ -131,6 +131,6 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".filterable").forEach(filters);
   document.querySelectorAll(".filterable table").forEach(sorts);
   document.querySelectorAll(".wide table").forEach(stacks);
-  document.querySelectorAll(".sheet table").forEach(scrolls);
+  document.querySelectorAll(`article :is(${SCROLLED})`).forEach(scrolls);
   document.querySelectorAll(".graph").forEach(neighbours);
 });

@@ -11,6 +11,7 @@ import re
 import shutil
 import threading
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -130,8 +131,20 @@ def test_every_link_leads_somewhere_and_every_page_is_whole(site, page):
                 links: [...document.querySelectorAll('a')].map(a => a.href.baseVal === undefined ? a.href
                     : new URL(a.href.baseVal, location).href),
                 ids: [...document.querySelectorAll('[id]')].map(element => element.id),
+                levels: [...document.querySelectorAll('article :is(h1, h2, h3, h4, h5, h6)')].map(h => +h.tagName[1]),
+                unlabelled: [...document.querySelectorAll('article :is(input, select)')]
+                    .filter(control => !control.labels.length).map(control => control.id),
+                unreached: [...document.querySelectorAll('article *')].filter(element =>
+                    ['auto', 'scroll'].includes(getComputedStyle(element).overflowX) && element.tabIndex < 0 &&
+                    element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0 &&
+                    !element.querySelector('a, button, input, select, [tabindex]'))
+                    .map(element => element.outerHTML.slice(0, 80)),
             })"""
         )
+        if any(after > before + 1 for before, after in pairwise(about["levels"])):
+            problems.append((here, "skips a level of headings", about["levels"]))
+        problems += [(here, "cannot be scrolled by keyboard", element) for element in about["unreached"]]
+        problems += [(here, "has no label", control) for control in about["unlabelled"]]
         if (about["h1"], about["lang"], about["bare"], about["broken"]) != (1, "en", 0, 0):
             problems.append((here, {key: about[key] for key in ("h1", "lang", "bare", "broken")}))
         wanted.setdefault(here, set())
@@ -183,6 +196,58 @@ def test_claims_are_filtered(site, page):
     assert all("Table 2" in text and "Dynamic" in text for text in shown)
     page.goto(address(site, "claims/index.html") + "?verdict=refuted")
     assert page.locator(".filters output").inner_text().startswith("1 of")
+
+
+@in_a_browser
+@pytest.mark.long
+def test_claims_are_sorted(site, page):
+    page.goto(address(site, "claims/index.html"))
+    names = page.locator("article tbody tr td:first-child")
+    for sort in ("ascending", "descending"):
+        page.get_by_role("button", name="entry").click()
+        assert page.locator("article thead th").first.get_attribute("aria-sort") == sort
+        assert names.all_inner_texts() == sorted(names.all_inner_texts(), reverse=sort == "descending")
+    page.get_by_role("button", name="verdict").press("Enter")
+    assert page.locator("article [aria-sort]").all_inner_texts() == ["verdict"]
+    verdicts = page.locator("article tbody tr td:nth-child(4)").all_inner_texts()
+    assert verdicts == sorted(verdicts)
+    assert len(set(verdicts)) > 1
+
+
+@in_a_browser
+@pytest.mark.long
+def test_explore_is_used_by_keyboard(site, page):
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto(address(site, "explore.html"))
+    for section, control in (("gap", "gap-n"), ("worth", "worth-width"), ("cost", "cost-context")):
+        says = page.locator(f"#{section}-says")
+        before = says.inner_text()
+        assert not re.search("NaN|undefined|Infinity", before)
+        page.locator(f"#{control}").press("ArrowRight")
+        assert says.inner_text() != before
+        assert page.locator(f"#{control}-value").inner_text() == page.locator(f"#{control}").input_value()
+    page.get_by_label("variant").last.select_option("cross-layer")
+    picture = page.locator("#plan-picture")
+    picture.press("ArrowUp")
+    assert page.locator("#plan-says").inner_text() == (
+        "Layer 3, head 4 attends over values: layer 3, head 4; and, side by side, layer 2, head 4."
+    )
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowLeft"):
+        picture.press(key)
+    assert page.locator("#plan-says").inner_text() == "Layer 1, head 3 attends over values: layer 1, head 3."
+    assert page.locator("#plan-picture .here").count() == 1
+    page.locator("#gap-d").fill("3")
+    assert page.locator("#gap-rank").get_attribute("max") == "3"
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@in_a_browser
+def test_tables_stay_tables_on_a_wide_screen(site, page):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    for name in ("claims/index.html", "experiments/dva-example.html", "papers/dva.html"):
+        page.goto(address(site, name))
+        assert page.locator("article table").count() > 0
+        assert page.locator("table.stacked").count() == 0
 
 
 @in_a_browser
