@@ -68,7 +68,7 @@ function start(math, data) {
   };
 
   // Curves: lines = [{name, mark, points: [[x, y]], kind}], drawn into an svg with axes from 0.
-  const W = 560, H = 300, LEFT = 52, RIGHT = 16, TOP = 14, BELOW = 44;
+  const W = 560, H = 300, LEFT = 60, RIGHT = 16, TOP = 20, BELOW = 48;
   function plot(id, lines, { across, up, low = 0, at, ticks }) {
     const xs = lines.flatMap((line) => line.points.map(([x]) => x));
     const ys = lines.flatMap((line) => line.points.map(([, y]) => y));
@@ -86,7 +86,7 @@ function start(math, data) {
     for (const value of ticks)
       svg.append(make("text", { x: x(value), y: H - BELOW + 18, "text-anchor": "middle" }, shown(value)));
     svg.append(make("text", { x: (LEFT + W) / 2, y: H - 6, "text-anchor": "middle" }, across));
-    svg.append(make("text", { x: LEFT, y: TOP - 3, "text-anchor": "start" }, up));
+    svg.append(make("text", { x: LEFT + 4, y: TOP - 5, "text-anchor": "start" }, up));
     svg.append(make("line", { class: "now", x1: x(at), x2: x(at), y1: TOP, y2: H - BELOW }));
     for (const line of lines) {
       const path = line.points.map(([a, b], i) => `${i ? "L" : "M"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
