@@ -66,8 +66,8 @@ def value(polynomial: Iterable[Monomial], sizes: Sequence[int]) -> float:
 
 def costs(names: Iterable[str]) -> dict[str, dict[str, list[Monomial]]]:
     """Return by variant the polynomial of each of the `COUNTS`, for variants that have one."""
-    found = ((name, polynomials(name)) for name in names)
-    return {name: fitted for name, fitted in found if fitted}
+    fits = ((name, polynomials(name)) for name in names)
+    return {name: fitted for name, fitted in fits if fitted}
 
 
 def polynomials(name: str) -> dict[str, list[Monomial]]:
@@ -88,13 +88,13 @@ def _fit(seen: Mapping[tuple[Sequence[int], Sequence[int]], int]) -> list[Monomi
     outer, inner = FITTED
     from_outer, from_inner = _inverse(outer, OUTER), _inverse(inner, INNER)
     per_outer = {o: [sum(r * seen[o, i] for r, i in zip(row, inner, strict=True)) for row in from_inner] for o in outer}
-    found: list[Monomial] = []
+    monomials: list[Monomial] = []
     for number, powers in enumerate(INNER):
         for row, (layers, heads) in zip(from_outer, OUTER, strict=True):
             coefficient = sum(r * per_outer[o][number] for r, o in zip(row, outer, strict=True))
             if coefficient:
-                found.append((float(coefficient), layers, heads, *powers))
-    return found
+                monomials.append((float(coefficient), layers, heads, *powers))
+    return monomials
 
 
 @cache

@@ -20,7 +20,7 @@ def pictures(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 
     Plans that a shape does not allow, or whose text is longer than `LONGEST`, are left out.
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    texts: dict[str, dict[str, list[str]]] = {}
     for name in names:
         for shape in SHAPES:
             try:
@@ -30,8 +30,8 @@ def pictures(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
             text = written(plan)
             if len(text) <= LONGEST:
                 lines = [text, *rules(plan, "values"), f"depth: {depth_words(plan.depth)}"]
-                found.setdefault(name, {})[f"{shape.layers}x{shape.heads}"] = lines
-    return found
+                texts.setdefault(name, {})[f"{shape.layers}x{shape.heads}"] = lines
+    return texts
 
 
 def written(plan: Plan) -> str:

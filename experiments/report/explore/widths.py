@@ -26,15 +26,15 @@ def widths(d: int) -> range:
 
 def groups(names: Iterable[str]) -> dict[Key, list[str]]:
     """Return the variants that the toy of two layers covers, put together where they have the same heads there."""
-    found: dict[Key, list[str]] = {}
+    members: dict[Key, list[str]] = {}
     for name in names:
         try:
             plan = resolve(name, SHAPE)
             heads = tuple(sorted(toy_heads(plan), key=repr))
         except BadInput:
             continue
-        found.setdefault((heads, is_bound(plan)), []).append(name)
-    return found
+        members.setdefault((heads, is_bound(plan)), []).append(name)
+    return members
 
 
 def worth_table(names: Iterable[str]) -> list[dict[str, Any]]:

@@ -18,12 +18,14 @@ INDEX = "notebooks/index.md"
 
 
 def pages(material: Material) -> parts.Pages:  # noqa: ARG001 - as every kind of page
-    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in notebooks().items()}
-    listed = "\n".join(f"- {parts.link(_title(notebook), f'/notebooks/{name}.md')}" for name, notebook in found.items())
-    contents = "```{toctree}\n:hidden:\n:titlesonly:\n\n" + "\n".join(found) + "\n```"
+    opened = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in notebooks().items()}
+    listed = "\n".join(
+        f"- {parts.link(_title(notebook), f'/notebooks/{name}.md')}" for name, notebook in opened.items()
+    )
+    contents = "```{toctree}\n:hidden:\n:titlesonly:\n\n" + "\n".join(opened) + "\n```"
     about = "Each takes seconds to a minute, and its numbers are there to be changed. Open the files in Jupyter."
     index = "\n\n".join(["# Notebooks", about, listed, contents]) + "\n"
-    return {INDEX: index} | {f"notebooks/{name}.md": _page(name, notebook) for name, notebook in found.items()}
+    return {INDEX: index} | {f"notebooks/{name}.md": _page(name, notebook) for name, notebook in opened.items()}
 
 
 def files(material: Material) -> dict[str, Path]:  # noqa: ARG001

@@ -35,7 +35,7 @@ def _front(material: Material) -> str:
         "These papers let a Transformer layer reach back to earlier layers. Does it help? An answer for each; its page "
         "has sizes and intervals, the proofs, and the command that makes them again.",
         "\n".join(
-            f"- **{parts.link(escaped(room.name), f'/papers/{room.slug}.md')}**: {_found(material, room)}"
+            f"- **{parts.link(escaped(room.name), f'/papers/{room.slug}.md')}**: {_answered(material, room)}"
             for room in papers
         ),
         f"**{parts.link('Explore', '/explore.md')}**: move the sizes of the toy or of a model, and see the gap, the "
@@ -58,10 +58,10 @@ def _asks(material: Material, room: Room) -> str:
     return material.names.prose(stated.asks) if stated else escaped(room.paper.title if room.paper else "")
 
 
-def _found(material: Material, room: Room) -> str:
+def _answered(material: Material, room: Room) -> str:
     """Return what was found on a paper in a few sentences; where the findings have nothing on it, what it asks."""
-    found = documents.finding(material, room)
-    return " ".join(found.sentences.split()) if found else _asks(material, room)
+    finding = documents.finding(material, room)
+    return " ".join(finding.sentences.split()) if finding else _asks(material, room)
 
 
 def _bar(counts: dict[str, int]) -> str:
@@ -79,10 +79,10 @@ def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[
     if paper:
         address = f"[{escaped(paper.reference)}]({_address(paper.reference)})" if paper.reference else ""
         yield f"*{escaped(paper.title)}*, {paper.year}. {address}"
-    found = None if front else documents.finding(material, room)
-    if found:
-        yield found.sentences
-        yield found.table
+    finding = None if front else documents.finding(material, room)
+    if finding:
+        yield finding.sentences
+        yield finding.table
         yield "## In five lines, each with its proof"
     if stated:
         lines = "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))

@@ -73,8 +73,8 @@ def test_javascript_gives_the_worth():
     places = [
         (i, d, width) for i in range(len(groups)) for d in (1, 3, 12) for width in (d, 2 * d - 1, 3 * d) if width >= d
     ]
-    found = in_javascript(f"{json.dumps(places)}.map((place) => math.worth(...place))")
-    for (i, d, width), numbers in zip(places, found, strict=True):
+    results = in_javascript(f"{json.dumps(places)}.map((place) => math.worth(...place))")
+    for (i, d, width), numbers in zip(places, results, strict=True):
         for name in groups[i]["names"]:
             plan = resolve(name, widths.SHAPE)
             assert numbers["entries"] == list(plan_entries(plan, d, width)), (name, d, width)
@@ -98,10 +98,10 @@ SHAPES = [
 
 @with_node
 def test_javascript_gives_the_costs():
-    found = in_javascript(
+    results = in_javascript(
         f"{json.dumps(SHAPES)}.map((sizes) => Object.keys(DATA.costs).map((name) => [name, math.costs(name, sizes)]))"
     )
-    for sizes, numbers in zip(SHAPES, found, strict=True):
+    for sizes, numbers in zip(SHAPES, results, strict=True):
         assert {name for name, _ in numbers} == set(FEW)
         for name, each in numbers:
             assert each == costs.counts(name, sizes), (name, sizes)
@@ -118,9 +118,9 @@ def test_counts_that_are_no_polynomials_are_left_out():
 @with_node
 def test_javascript_reads_the_plans():
     read = "Object.entries(of).map(([shape, [text]]) => [shape, math.plan(text)])"
-    found = in_javascript(f"Object.entries(DATA.pictures).map(([name, of]) => [name, {read}])")
-    assert {name for name, _ in found} == set(FEW)
-    for name, shapes in found:
+    results = in_javascript(f"Object.entries(DATA.pictures).map(([name, of]) => [name, {read}])")
+    assert {name for name, _ in results} == set(FEW)
+    for name, shapes in results:
         assert len(shapes) == len(pictures.SHAPES)
         for shape, table in shapes:
             plan = resolve(name, Shape(*map(int, shape.split("x"))))

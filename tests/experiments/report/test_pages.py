@@ -166,11 +166,11 @@ def test_a_paper_s_page_begins_with_what_was_found(pages, material):
     own = [room for room in material.rooms[:-1] if not room.paper.further]
     assert len(own) == 4
     for room in own:
-        page, found = pages[f"papers/{room.slug}.md"], documents.finding(material, room)
-        assert 20 < len(found.sentences.split()) < 90
-        assert "| what | result | where | how sure |" in found.table
-        assert page.index(found.sentences) < page.index(found.table) < page.index("## In five lines")
-        assert " ".join(found.sentences.split()) in pages["index.md"]
+        page, finding = pages[f"papers/{room.slug}.md"], documents.finding(material, room)
+        assert 20 < len(finding.sentences.split()) < 90
+        assert "| what | result | where | how sure |" in finding.table
+        assert page.index(finding.sentences) < page.index(finding.table) < page.index("## In five lines")
+        assert " ".join(finding.sentences.split()) in pages["index.md"]
     assert documents.finding(material, material.rooms[-1]) is None
     named = re.findall(r"^- \*\*\[([^]]+)\]", pages["index.md"], re.MULTILINE)
     assert set(named[:4]) == {room.name for room in own}
