@@ -258,7 +258,7 @@ function start(math, data) {
 
   const fill = (id, names, first) => {
     byId(id).append(...names.map((name) => new Option(name, name)));
-    byId(id).value = first;
+    byId(id).value = names.includes(first) ? first : names[names.length - 1];
   };
   fill("worth-variant", data.worth.flatMap((group) => group.names).filter((name) => name !== "vanilla"), "skipv1");
   fill("cost-variant", Object.keys(data.costs), "skipv1");

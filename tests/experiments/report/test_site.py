@@ -118,10 +118,12 @@ def test_every_link_leads_somewhere_and_every_page_is_whole(site, page):
         here = left.pop()
         seen.add(here)
         page.goto(here)
+        page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
                 problems.append((here, "is wider than", width))
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         about = page.evaluate(
             """() => ({
                 h1: document.querySelectorAll('article h1').length,
