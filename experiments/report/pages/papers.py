@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from experiments import catalogue
@@ -144,7 +145,7 @@ def _toctrees(papers: list[Room], there: set[str]) -> str:
 
 
 def _paper(material: Material, room: Room) -> str:
-    blocks = [f"# {escaped(room.name)}", *_answer(material, room)]
+    blocks = [f"# {escaped(room.name)}", _searched(room), *_answer(material, room)]
     if written := documents.of_room(room):
         blocks.append(
             " ".join(f"**{parts.link(documents.title(path), f'/{page}')}**." for path, page in written.items())
@@ -161,7 +162,14 @@ def _paper(material: Material, room: Room) -> str:
             blocks += _lines(material, index)
     blocks += ["## Its claims in the ledger", _claims(material, room)]
     blocks.append(f"{MADE_AGAIN}.")
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _searched(room: Room) -> str:
+    """Return entries by which the search finds a paper's page first: its name, and the beginning of its title."""
+    name, title = (re.findall(r"[\w-]+", text) for text in (room.name, room.paper.title if room.paper else ""))
+    entries = dict.fromkeys(" ".join(words) for words in (name, title[:2], title[:3]) if words and title)
+    return "\n".join(["```{index}", *(f"single: {entry}" for entry in entries), "```"]) if entries else ""
 
 
 def _room_of(index: Index, material: Material) -> Room | None:

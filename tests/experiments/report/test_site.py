@@ -269,6 +269,9 @@ def test_it_is_searched_from_a_file(site, page):
     page.goto(address(site, "search.html") + "?q=feed-forward")
     page.wait_for_selector("ul.search li")
     assert page.locator("ul.search a", has_text="dva.no-feed-forward").count() >= 1
+    page.goto(address(site, "search.html") + "?q=value+residual")
+    page.wait_for_selector("ul.search li")
+    assert page.locator("ul.search li a").first.get_attribute("href").startswith("papers/resformer.html")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
