@@ -20,6 +20,11 @@ Bank = dict[str, Tensor]
 class Past(Protocol):
     """The earlier tokens that previous forward passes left (`icl.models.cache`)."""
 
+    @property
+    def steps(self) -> dict[Any, Any]:
+        """What is remembered from step to step beside tokens (`icl.models.depth_steps`)."""
+        ...
+
     def held(self, layer: int) -> Tensor:
         """Return the places of the tokens that layer `layer` attends over, (columns,) or (batch, columns).
 
@@ -59,6 +64,9 @@ class Frame:
     by_layer    `visible` and `causal` of every layer, where they differ; (): they do not
     explicit    attention's weights are made as they are written, and no fused kernel is used
     see         called once a layer with the weights of its attention, (batch, H, T, columns), which are then explicit
+    backend     attention by somebody else's function, which keeps earlier tokens itself: the layer, from 1, queries,
+                keys and values of these tokens -> what the queries get, (batch, H, T, width); None: our own
+    layer       the layer whose frame this is, from 1; 0: that of all
     """
 
     visible: Tensor | None
@@ -72,6 +80,8 @@ class Frame:
     by_layer: tuple[tuple[Tensor | None, bool], ...] = ()
     explicit: bool = False
     see: Callable[[Tensor], None] | None = None
+    backend: Callable[[int, Tensor, Tensor, Tensor], Tensor] | None = None
+    layer: int = 0
 
     @property
     def looked_up(self) -> Tensor:
@@ -83,9 +93,9 @@ class Frame:
     def of_layer(self, layer: int) -> Frame:
         """Return the frame of one layer, from 1."""
         if not self.by_layer:
-            return self
+            return self if self.backend is None else replace(self, layer=layer)
         visible, causal = self.by_layer[layer - 1]
-        return replace(self, visible=visible, causal=causal, by_layer=())
+        return replace(self, visible=visible, causal=causal, by_layer=(), layer=layer)
 
 
 def windowed(

@@ -25,10 +25,11 @@ TYPE, PREFIX = "crosslayer", "decoder."
 MODULE = "modeling_crosslayer.py"
 CODE = '''"""Read the weights beside it by the package `crosslayer`, which must be installed; no other code runs."""
 
-from icl.published.wrapped import CrosslayerConfig, CrosslayerForCausalLM  # noqa: F401
+from icl.published.wrapped import CrosslayerConfig, CrosslayerForCausalLM, CrosslayerModel  # noqa: F401
 '''
 AUTO = {
     "AutoConfig": "modeling_crosslayer.CrosslayerConfig",
+    "AutoModel": "modeling_crosslayer.CrosslayerModel",
     "AutoModelForCausalLM": "modeling_crosslayer.CrosslayerForCausalLM",
 }
 
