@@ -48,9 +48,9 @@ def test_with_text_what_reads_converted_heads_is_refitted(work, tmp_path):
     printed = convert(work, tmp_path / "run", *text(work))
     lines = printed.splitlines()
     assert " published as skipv1, fit: " in lines[0]
-    assert "refitted 2 output projections on " in lines[1]
-    assert lines[2].strip().startswith("first loss ")
-    assert f"uniform guessing {torch.tensor(320.0).log():.4f}" in lines[2]
+    assert "refitted 2 output projections on " in lines[2]
+    assert lines[3].strip().startswith("first loss ")
+    assert f"uniform guessing {torch.tensor(320.0).log():.4f}" in lines[3]
     about = json.loads((tmp_path / "run" / "config.json").read_text())
     assert about["imported"] == {"from": str(work / "published"), "type": "converted, fit"}
     assert [one["layer"] for one in about["refit"]["layers"]] == [2, 3]
