@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("check", "points", "predicted", "slack", "measured", "verdict")
 MODEL_COLUMNS = ("model", "parameters", "cache, bytes per token", "FLOPs per token", "held-out loss")
+LAST_COLUMNS = ("model", "after all pairs", "its toy", "minus the first's", "toy's minus the first's")
 LOG_WIDTH = 1000  # columns of what is no terminal, and has no edge to wrap at
 
 
@@ -110,13 +111,40 @@ def print_side_by_side(comparison: dict[str, Any]) -> None:
         "x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over "
         f"{comparison['context']:,}.\n"
         "Losses of trainings: means over all answers on the first one's held-out data, and those minus its own.\n"
-        "One seed of each says nothing of a variant: `crosslayer run bridge --variant ...` compares seeds.",
+        "One seed of each decides nothing about a variant: train several seeds of each, or let "
+        "`crosslayer run bridge --variant ...` compare seeds on recall.",
         style="dim",
         highlight=False,
     )
+    _print_last(comparison["models"])
+    for number, model in enumerate(comparison["models"], 1):
+        same = comparison["models"][model["plan_of"] - 1]
+        if same["name"] != model["name"] and {same["kind"], model["kind"]} == {"trained"}:
+            print(f"{number} has the plan of {model['plan_of']}: with so many layers and heads they are one variant")
     for number, model in enumerate(comparison["models"], 1):
         trained = "" if model["steps"] is None else f" for {model['steps']:,} steps, seed {model['seed']}"
         print(f"{number}: {model['kind']}{trained}, {model['place']}")
+
+
+def _print_last(models: Sequence[dict[str, Any]]) -> None:
+    """Print the losses of regression after all pairs beside the toy's, and those minus the first's."""
+    shown = [(number, model, model["last"]) for number, model in enumerate(models, 1) if model["last"]]
+    if not shown:
+        return
+    first, rows = shown[0][2], []
+    for number, model, last in shown:
+        toys = [(one["others"] or {}).get("toy") for one in (last, first)]
+        toy = "none known" if toys[0] is None else f"{toys[0]['loss']:.4f}"
+        pairs = [(last["loss"], first["loss"])]
+        if toys[0] is not None and toys[1] is not None:
+            pairs.append((toys[0]["loss"], toys[1]["loss"]))
+        differences = [f"{own - other:+.4f}" for own, other in pairs] if last is not first else []
+        row = [f"{number} {model['name']}", f"{last['loss']:.4f}", toy, *differences]
+        rows.append(tuple(row + [""] * (5 - len(row))))
+    print_rows(terminal(), "", LAST_COLUMNS, rows=rows)
+    print(f"After n = {first['pairs']:,} pairs, squared units of y; the toy: two layers of linear attention.")
+    if first["others"] is not None:
+        print(f"There predicting zero loses {first['others']['zero']:.4f}; a model near that has not learned the task.")
 
 
 def terminal() -> Console:

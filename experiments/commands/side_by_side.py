@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.commands.prompt_losses import reference_losses
 from experiments.store.folders import Json, UserError
 from experiments.training import extension
 from experiments.training.arms import PromptSource, RecallSource
@@ -20,7 +21,9 @@ def side_by_side(places: Sequence[str]) -> Json:
 
     context: tokens that a token attends over, the same for all models, the shortest of their contexts; models: each
     one's costs; over_first: these over the first one's; loss, loss_less_first: None where a training knows none, or has
-    other held-out data than the first training here; steps, seed: of a training.
+    other held-out data than the first training here; last: of regression, the loss after all pairs and those of
+    `reference_losses`; plan_of: the number of the first model here with the same plan, itself where it has its own;
+    steps, seed: of a training.
 
     places  folders of models, or names of presets
 
@@ -30,6 +33,7 @@ def side_by_side(places: Sequence[str]) -> Json:
     context = min(model_folder.architecture.context for model_folder in model_folders)
     costs = [dict(zip(COSTS, _costs(model_folder, context), strict=True)) for model_folder in model_folders]
     losses = _losses(model_folders)
+    plans = [model_folder.plan for model_folder in model_folders]
     first = next((loss for loss in losses if loss is not None), None)
     return {
         "context": context,
@@ -42,6 +46,8 @@ def side_by_side(places: Sequence[str]) -> Json:
                 "over_first": {name: own[name] / costs[0][name] if costs[0][name] else None for name in COSTS},
                 "loss": loss,
                 "loss_less_first": None if loss is None or first is None else loss - first,
+                "last": None if loss is None else _last(model_folder),
+                "plan_of": plans.index(model_folder.plan) + 1,
                 "asked": None if model_folder.source is None else _held_out(model_folder),
                 **(_training(model_folder) if model_folder.kind == "trained" else {"steps": None, "seed": None}),
             }
@@ -69,6 +75,19 @@ def _loss(model_folder: ModelFolder) -> float | None:
     if loss is not None and not isinstance(loss, int | float):
         raise UserError(f"{model_folder.folder / 'summary.json'} is damaged; train it again")
     return loss
+
+
+def _last(model_folder: ModelFolder) -> Json | None:
+    """Return the loss after all pairs and what others lose there; None for other data than regression."""
+    source = model_folder.source
+    if not isinstance(source, PromptSource):
+        return None
+    held_out = extension.finished(model_folder.folder).get("held_out")
+    losses = held_out.get("loss") if isinstance(held_out, dict) else None
+    if not isinstance(losses, list) or not losses:
+        return None
+    others = reference_losses(source, model_folder.architecture, model_folder.plan, name=model_folder.name)
+    return {"pairs": source.n, "loss": losses[-1], "others": others}
 
 
 def _training(model_folder: ModelFolder) -> Json:

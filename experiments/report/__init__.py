@@ -57,19 +57,30 @@ def _check_writable(place: Path) -> None:
 
 def sources(material: Material, commands: argparse.ArgumentParser | None = None) -> Pages:
     """Return all pages as Markdown, by their path."""
-    from experiments.report.pages import claims, documents, errata, experiments, ledger, library, papers, variants
+    from experiments.report.pages import (
+        claims,
+        documents,
+        errata,
+        experiments,
+        explore,
+        ledger,
+        library,
+        notebooks,
+        papers,
+        variants,
+    )
     from experiments.report.pages import commands as command_line
 
     pages: Pages = {}
-    for kind in (papers, claims, ledger, errata, experiments, variants, library, documents):
+    for kind in (papers, claims, ledger, errata, experiments, variants, explore, notebooks, library, documents):
         pages |= kind.pages(material)
     return pages | command_line.pages(commands)
 
 
 def files(material: Material) -> dict[str, Path]:
     """Return the files that pages show or offer, by their place among the sources: files of runs, and of the source."""
-    from experiments.report.pages import documents
+    from experiments.report.pages import documents, notebooks
     from experiments.report.pages.parts import stored
 
     of_runs = {stored(path): path for runs in material.runs.values() for run in runs for path in run.files()}
-    return documents.files(material) | of_runs
+    return documents.files(material) | notebooks.files(material) | of_runs

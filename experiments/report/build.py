@@ -23,6 +23,7 @@ SETTINGS: Mapping[str, Any] = {
     "myst_enable_extensions": ["attrs_inline", "colon_fence", "deflist", "dollarmath"],
     "myst_heading_anchors": 3,
     "html_theme": "furo",
+    "html_favicon": str(STATIC / "icon.svg"),
     "html_title": "Crosslayer",
     "html_css_files": ["site.css"],
     "html_js_files": ["site.js"],

@@ -108,6 +108,18 @@ class _Put(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+def expression(function: Any) -> Any:
+    """Return what a function computes as a sympy expression in the names of its arguments.
+
+    Calls with a letter of their own in formulas are symbols; see `WRITTEN`.  Raises ValueError for a function that does
+    not return one expression.
+    """
+    returned = _returned(function)
+    if returned is None:
+        raise ValueError(f"{function.__name__} returns no single expression")
+    return _symbolic(returned)
+
+
 def _latex(expression: ast.expr) -> str:
     import sympy
 

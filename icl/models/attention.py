@@ -44,7 +44,15 @@ class Attention(Branch):
         of_heads = partial(norm, config, width, kind="rms") if config.qk_norm else None
         stem = config.stem if isinstance(config.stem, Tokens) else None
         self.projections = Projections(
-            d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias, norm=of_heads, stem=stem
+            d,
+            plan,
+            layer,
+            head_sizes(config),
+            group=group,
+            bias=config.qkv_bias,
+            norm=of_heads,
+            stem=stem,
+            rotated=config.rotates(layer),
         )
         gated = config.output_gate != "no"
         reads = self.projections.reads_input or plan.dynamic != "no" or gated or config.parallel

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,7 @@ class Cache:
         config, plan = model.config, model.config.attending(model.plan)
         of = next(model.parameters())
         self.tokens, self.lengths = tokens, [0] * batch
+        self.steps: dict[Any, Any] = {}
         self.at_once = at_once(config, tokens)
         self.windows = [config.window_of(n) for n in range(1, config.n_layers + 1)]
         kept: dict[tuple[Kind, int], list[int]] = {}
@@ -254,6 +255,10 @@ class _Past:
     starts: Mapping[int, Tensor | int]
     real: tuple[Tensor, Tensor] | None
     _columns: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> dict[Any, Any]:
+        return self.cache.steps
 
     def _seen_columns(self, layer: int) -> tuple[int, int]:
         """Return the first and the last column that layer `layer` is shown, among those of its reference span."""

@@ -19,6 +19,11 @@ Bank = dict[str, Tensor]
 class Past(Protocol):
     """The earlier tokens that previous forward passes left (`icl.models.cache`)."""
 
+    @property
+    def steps(self) -> dict[Any, Any]:
+        """What is remembered from step to step beside tokens (`icl.models.depth_steps`)."""
+        ...
+
     def held(self, layer: int) -> Tensor:
         """Return the places of the tokens that layer `layer` attends over, (columns,) or (batch, columns).
 

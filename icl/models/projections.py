@@ -117,6 +117,7 @@ class Projections(nn.Module):
     made_for    per kind, how many heads and how wide they are; a kind that is left out is not built here
     group       query heads per key/value head
     norm        makes what norms a head's queries, or keys, before they are turned to their positions
+    rotated     whether rotary positions turn this layer's queries and keys
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class Projections(nn.Module):
         bias: bool = False,
         norm: Callable[[], nn.Module] | None = None,
         stem: Tokens | None = None,
+        rotated: bool = True,
     ) -> None:
         super().__init__()
         exist = built(plan)
@@ -156,7 +158,7 @@ class Projections(nn.Module):
             self.gate_channels = min(gate_channels(plan)[layer] or d_model, d_model)
             self.gate = HeadLinear(self.gate_channels, made_for["v"][0], heads, 1, False)
         self.name_of_gate = entry("g", layer)
-        self.normed = norm is not None
+        self.normed, self.rotated = norm is not None, rotated
         lives = lifetimes(plan)
         kept = {entry(life.source.kind, life.source.layer) for life in lives if life.last > layer}
         self.shifts: list[tuple[str, str, int]] = []  # of this layer's entries: the entry, its shifted name, the tokens
@@ -174,7 +176,7 @@ class Projections(nn.Module):
 
     def forward(self, x: Read, bank: Bank, frame: Frame) -> Bank:
         """Return the bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
-        bank, rotation = dict(bank), frame.rotation
+        bank, rotation = dict(bank), frame.rotation if self.rotated else None
         for kind, name in self.kinds:
             projection = self.get_submodule(NAMES[kind])
             out = by_head(projection(x if isinstance(x, Tensor) else x[KINDS.index(kind)]), self.widths[kind])

@@ -113,6 +113,7 @@ def architecture_of(fields: Mapping[str, Any]) -> Architecture:
         "latent": Latent(**latent) if latent else None,
         "rope_stretched": Stretched(**stretched) if stretched else None,
         "windows": tuple(fields.get("windows", ())),
+        "rotated": tuple(fields.get("rotated", ())),
     }
     return Architecture(**{**fields, **parts})
 

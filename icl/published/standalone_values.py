@@ -44,7 +44,9 @@ class Values:
     def sum(self) -> str:
         """The values of a later layer in Python, from `value`, its own heads, and `first_value`."""
         parts = [self._of_run(run) for run in self.rule]
-        return parts[0] if len(parts) == 1 else f"torch.cat([{', '.join(parts)}], dim=1)"
+        if len(parts) == 1:
+            return parts[0]
+        return f"torch.cat([{', '.join(parts)}], dim=1)  # {', '.join(map(self._heads, self.rule))}"
 
     def words(self) -> str:
         """Return one sentence on what the heads attend over."""
@@ -52,7 +54,9 @@ class Values:
             return "Every layer attends over values of its own."
         if len(self.rule) == 1:
             return f"In every layer after the first, heads attend over {self._sources(self.rule[0])}."
-        parts = [f"{self._heads(run)} attend over {self._sources(run)}" for run in self.rule]
+        parts = [
+            f"{self._heads(run)} attend{'s' if run.count == 1 else ''} over {self._sources(run)}" for run in self.rule
+        ]
         return f"In every layer after the first, key/value {'; '.join(parts)}."
 
     def _of_run(self, run: Run) -> str:
@@ -76,7 +80,7 @@ class Values:
     def _sources(self, run: Run) -> str:
         parts = []
         for weight, _, layer, head, _ in run.terms:
-            whose = "the first layer's values" if layer == 1 else "their own values"
+            whose = "the first layer's values" if layer == 1 else "the layer's own values"
             moved = "" if head == run.first else f" (from head {head} on)"
             parts.append(f"{'' if weight == 1 else f'{weight:g} times '}{whose}{moved}")
         return " plus ".join(parts)

@@ -52,6 +52,8 @@ def misfit(config: Architecture, of: Plan) -> str | None:
         return "a stack has no windows by layer, no gates of outputs and no feed-forward beside its attention"
     if config.differential or any(kind == "g" for kind, _ in built(of)):
         return "a stack has no pairs of heads and no gates of sources"
+    if config.rotated:
+        return "a stack has the same positions in all layers"
     if config.output_scale != "no" or config.residual_rank:
         return "a stack has no scales of outputs and no residual maps"
     if longest_shift(of) or any(weight.wide for weight in learned_parameters(of).values()):

@@ -166,6 +166,9 @@ def layer_words(config: Architecture, plan: Plan) -> str:
     if config.windows:
         sizes = ", ".join(str(size) if size else "all" for size in config.windows)
         parts.append(f"windows of {sizes} tokens, layer by layer in turn")
+    if config.rotated:
+        turned = ", ".join("rotary" if one else "none" for one in config.rotated)
+        parts.append(f"positions {turned}, layer by layer in turn")
     if config.differential:
         parts.append("differences of pairs of heads")
     if config.output_gate != "no":

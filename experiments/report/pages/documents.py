@@ -18,10 +18,11 @@ from experiments.report.prose import code
 
 TEXT = Path(os.path.abspath(__file__)).parents[1] / "text"
 ROOT = Path(os.path.abspath(__file__)).parents[3]  # of the repository; of an installed package, where packages are
+FINDINGS = "results/FINDINGS.md"
 FOUND, CONTRIBUTING, TUTORIALS = "findings.md", "contributing.md", "tutorials/index.md"
 GUIDE = ("start", "training", "models", "variants", "scale", "rooms")  # in the order of the navigation
 ELSEWHERE = {
-    "results/FINDINGS.md": FOUND,
+    FINDINGS: FOUND,
     "CONTRIBUTING.md": CONTRIBUTING,
     "experiments/bench/SCALE.md": "guide/gpus.md",
     "icl/published/LAYOUTS.md": "guide/layouts.md",
@@ -32,6 +33,7 @@ STAND_FOR = {"README.md": "index.md", "theory/plans/VARIANTS.md": "variants/inde
 FIGURE = re.compile(r"results/([a-z0-9-]+)/.*\.(?:png|svg)")
 BLOCK = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+PART = re.compile(r"^## ", re.MULTILINE)
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 NAMED = re.compile(r"(?<!\[)`(?P<name>[a-z0-9]+\.[a-z0-9-]+)`(?!\])")
 
@@ -54,6 +56,35 @@ def of_room(room: Room) -> dict[Path, str]:
 def title(path: Path) -> str:
     """Return Markdown of a document's first heading."""
     return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The beginning of a paper's part of the findings, as Markdown: its sentences, and its table or nothing."""
+
+    sentences: str
+    table: str
+
+
+def finding(material: Material, room: Room) -> Finding | None:
+    """Return what was found on a paper: of the part of the findings whose heading begins with its name, the beginning.
+
+    Returns None where no part does, as in an installed package, which has no findings.
+    """
+    path = ROOT / FINDINGS
+    if not path.is_file():
+        return None
+    document = _Document(path, material, documents(material), files={})
+    for part in PART.split(path.read_text(encoding="utf-8"))[1:]:
+        heading, _, text = part.partition("\n")
+        if heading.casefold().startswith(room.name.casefold()):
+            sentences, _, below = text.partition("<details>")[0].strip("\n").partition("\n\n")
+            table = TABLE.search(below)
+            shown = (
+                document.linked(each).replace("](#", f"](/{FOUND}#") for each in (sentences, table[0] if table else "")
+            )
+            return Finding(*(each.strip("\n") for each in shown))
+    return None
 
 
 def pages(material: Material) -> parts.Pages:
@@ -97,12 +128,13 @@ class _Document:
     def markdown(self) -> Iterator[str]:
         text = self.path.read_text(encoding="utf-8")
         for number, part in enumerate(BLOCK.split(text)):
-            yield part if number % 2 else self._linked(part)
+            yield part if number % 2 else self.linked(part)
         if self.known[self.path] == TUTORIALS:
             named = [match["target"].removesuffix(".md") for match in LINK.finditer(text)]
             yield "\n```{toctree}\n:hidden:\n:titlesonly:\n\n" + "\n".join(named) + "\n```\n"
 
-    def _linked(self, text: str) -> str:
+    def linked(self, text: str) -> str:
+        """Return a text with its tables set as sheets, its links and the entries that it names leading to pages."""
         text = TABLE.sub(lambda match: f":::{{container}} sheet wide\n\n{match[0]}\n:::\n", text)
         lines = LINK.sub(self._link, text).splitlines(keepends=True)
         return "".join(line if line.startswith("#") else NAMED.sub(self._entry, line) for line in lines)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -108,7 +109,7 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
         for key, label in SAID.items()
         if isinstance(prediction.get(key), str)
     }
-    yield parts.definition(facts)
+    yield parts.folded_if_long("Assumptions, statistic and rule, in full", parts.definition(facts))
     yield f"{head} What came out"
     yield f"This profile {escaped(run.decides)}.{_power(run)}"
     if not run.checks:
@@ -120,7 +121,7 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
         yield _all_checks(run.checks)
     if rows := run.evaluation.table:
         names, *others = [[escaped(cell) for cell in row] for row in rows]
-        yield parts.table(names, others, kind="wide")
+        yield parts.folded_if_long(f"The table: {len(others)} rows", parts.table(names, others, kind="wide"))
         yield parts.definition({escaped(word): escaped(meaning) for word, meaning in legend(run.experiment).items()})
     for why, arms in by_reason(run.evaluation.untuned).items():
         yield f"Untuned, {escaped(why)}: {escaped('; '.join(arms))}."
@@ -175,16 +176,30 @@ def _days_of_commits() -> dict[str, str]:
 
 
 def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
+    """Yield a table for each quantity; where they have many words, folded, after how many there are of each verdict."""
     head = ("predicted against measured", "entry", "points", "predicted", "slack", "measured", "verdict")
+    tables = {}
     for quantity, groups in by_quantity(checks).items():
         rows = []
         for name, members in groups.items():
             numbers = (shown(tell(members[0])) for tell in (words.predicted, words.slack, words.measured))
             entry = material.names.named(members[0].claim) if members[0].claim else ""
             rows.append((escaped(name), entry, str(len(members)), *numbers, parts.group_verdict(members)))
-        if quantity:
-            yield f"**{material.names.prose(quantity[0].upper() + quantity[1:])}**"
-        yield parts.table(head, rows, "llrrrrl", kind="wide numbers")
+        tables[quantity] = parts.table(head, rows, "llrrrrl", kind="wide numbers"), _counted(groups.values())
+    long = sum(len(table.split()) for table, _ in tables.values()) > parts.LONG
+    for quantity, (table, counted) in tables.items():
+        title = quantity[:1].upper() + quantity[1:]
+        if long:
+            yield parts.folded(f"{title or 'Compared'}: {counted}", table)
+        else:
+            yield from ([f"**{material.names.prose(title)}**"] if title else [])
+            yield table
+
+
+def _counted(groups: Iterable[Sequence[Judgement]]) -> str:
+    """Return how many groups have each verdict, by their tightest checks."""
+    counts = Counter(members[0].verdict for members in groups)
+    return ", ".join(f"{count} {parts.SHOWN.get(verdict, verdict)}" for verdict, count in counts.most_common())
 
 
 def _all_checks(checks: Sequence[Judgement]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from experiments import catalogue
@@ -12,8 +13,8 @@ from experiments.report.prose import escaped
 from theory.plans.variants import VARIANTS
 
 MEASURED = parts.experiment_page("index").strip("/").removesuffix(".md")
-FOUND = ("claims/index", "graph", "errata/index", MEASURED, "variants/index", "notation", "verdicts")
-GUIDE = (*(f"guide/{name}" for name in documents.GUIDE), "tutorials/index")
+FOUND = ("explore", "claims/index", "graph", "errata/index", MEASURED, "variants/index", "notation", "verdicts")
+GUIDE = (*(f"guide/{name}" for name in documents.GUIDE), "tutorials/index", "notebooks/index")
 REFERENCE = ("commands", "api/index")
 MADE_AGAIN = "`crosslayer verify` runs every check again, `crosslayer claim ID` shows all that there is on one entry"
 
@@ -28,15 +29,19 @@ def answer(room: Room) -> Answer | None:
 
 
 def _front(material: Material) -> str:
-    papers = [room for room in material.rooms if room.paper]
+    papers = sorted((room for room in material.rooms if room.paper), key=_further)
     counts = verdicts_in_order(material.ledger.values())
     blocks = [
         "# What the papers claim, and what holds",
-        f"{len(papers)} papers let a Transformer layer reach back to earlier layers.  Here is what each claims, what "
-        "holds of it and how sure that is: every sentence leads to its proof, its checks, its figure and the command "
-        "that makes it again.",
+        "These papers let a Transformer layer reach back to earlier layers. Does it help? An answer for each; its page "
+        "has sizes and intervals, the proofs, and the command that makes them again.",
+        "\n".join(
+            f"- **{parts.link(escaped(room.name), f'/papers/{room.slug}.md')}**: {_answered(material, room)}"
+            for room in papers
+        ),
+        f"**{parts.link('Explore', '/explore.md')}**: move the sizes of the toy or of a model, and see the gap, the "
+        "worth in width, the costs and the plan of every variant.",
         _bar(counts),
-        "\n".join(f"- {parts.link(escaped(room.name), f'#{room.slug}')}: {_asks(material, room)}" for room in papers),
     ]
     for room in papers:
         blocks += [f"({room.slug})=", f"## {escaped(room.name)}", *_answer(material, room, front=True)]
@@ -44,9 +49,20 @@ def _front(material: Material) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
+def _further(room: Room) -> bool:
+    """Return whether a room's paper is none of those that the project is about."""
+    return room.paper is None or room.paper.further
+
+
 def _asks(material: Material, room: Room) -> str:
     stated = answer(room)
     return material.names.prose(stated.asks) if stated else escaped(room.paper.title if room.paper else "")
+
+
+def _answered(material: Material, room: Room) -> str:
+    """Return what was found on a paper in a few sentences; where the findings have nothing on it, what it asks."""
+    finding = documents.finding(material, room)
+    return " ".join(finding.sentences.split()) if finding else _asks(material, room)
 
 
 def _bar(counts: dict[str, int]) -> str:
@@ -64,8 +80,14 @@ def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[
     if paper:
         address = f"[{escaped(paper.reference)}]({_address(paper.reference)})" if paper.reference else ""
         yield f"*{escaped(paper.title)}*, {paper.year}. {address}"
+    finding = None if front else documents.finding(material, room)
+    if finding:
+        yield finding.sentences
+        yield finding.table
+        yield "## In five lines, each with its proof"
     if stated:
-        yield "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))
+        lines = "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))
+        yield parts.folded("In five lines, each with its proof", lines) if front else lines
     claims = material.claims_of(room)
     counted = ", ".join(f"{count} {parts.verdict(v)}" for v, count in verdicts_in_order(claims).items())
     links = [parts.link("all on this paper", f"/papers/{room.slug}.md")] if front else []
@@ -123,7 +145,7 @@ def _toctrees(papers: list[Room], there: set[str]) -> str:
 
 
 def _paper(material: Material, room: Room) -> str:
-    blocks = [f"# {escaped(room.name)}", *_answer(material, room)]
+    blocks = [f"# {escaped(room.name)}", _searched(room), *_answer(material, room)]
     if written := documents.of_room(room):
         blocks.append(
             " ".join(f"**{parts.link(documents.title(path), f'/{page}')}**." for path, page in written.items())
@@ -140,7 +162,14 @@ def _paper(material: Material, room: Room) -> str:
             blocks += _lines(material, index)
     blocks += ["## Its claims in the ledger", _claims(material, room)]
     blocks.append(f"{MADE_AGAIN}.")
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _searched(room: Room) -> str:
+    """Return entries by which the search finds a paper's page first: its name, and the beginning of its title."""
+    name, title = (re.findall(r"[\w-]+", text) for text in (room.name, room.paper.title if room.paper else ""))
+    entries = dict.fromkeys(" ".join(words) for words in (name, title[:2], title[:3]) if words and title)
+    return "\n".join(["```{index}", *(f"single: {entry}" for entry in entries), "```"]) if entries else ""
 
 
 def _room_of(index: Index, material: Material) -> Room | None:
@@ -168,7 +197,9 @@ def _lines(material: Material, index: Index) -> list[str]:
     return [
         "## Line by line",
         f"{escaped(summary[:1].upper() + summary[1:])}.",
-        parts.table(("place", "what it says", "judged by"), rows, kind="wide"),
+        parts.folded_if_long(
+            f"All {len(rows)} lines", parts.table(("place", "what it says", "judged by"), rows, kind="wide")
+        ),
     ]
 
 
@@ -177,7 +208,7 @@ def _claims(material: Material, room: Room) -> str:
         (material.names.named(claim.id), parts.verdict(claim.verdict), material.names.prose(claim.place))
         for claim in material.claims_of(room)
     ]
-    return parts.table(("entry", "verdict", "place"), rows)
+    return parts.folded_if_long(f"All {len(rows)} entries", parts.table(("entry", "verdict", "place"), rows))
 
 
 def _notation(material: Material) -> str:

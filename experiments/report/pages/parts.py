@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from experiments.experiment.execution import committed_results
 from experiments.experiment.protocol import figures
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification
@@ -20,13 +24,15 @@ Pages = dict[str, str]
 ORPHAN = "---\norphan: true\n---\n\n"
 WIDE = "---\nhide-toc: true\n---\n\n"
 RIGHT = "r"
+SHOWN = {"undecided": "not decided", "unpredicted": "no prediction"}  # words of verdicts that pages spell otherwise
+LONG = 400  # words of a table that is shown before it is asked for
+PICTURE = re.compile(r"!\[([^\[\]]+)\]\(([^)\s]+)\)")
 
 
 def verdict(word: str) -> str:
     """Return a verdict as a word that carries its colour."""
     kind = word if word.isalpha() else "unknown"
-    shown = {"undecided": "not decided", "unpredicted": "no prediction"}.get(word, word)
-    return f"[{escaped(shown)}]{{.verdict .{kind}}}"
+    return f"[{escaped(SHOWN.get(word, word))}]{{.verdict .{kind}}}"
 
 
 def link(text: str, page: str) -> str:
@@ -54,6 +60,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "", k
     return f":::{{container}} sheet {kind}\n\n" + "\n".join(lines) + "\n\n:::"
 
 
+def folded(summary: str, markdown: str) -> str:
+    """Return Markdown that is shown when its summary, a line of text, is opened."""
+    opening = f"```{{raw}} html\n<details><summary>{escape(summary)}</summary>\n```"
+    return f"{opening}\n\n{markdown}\n\n```{{raw}} html\n</details>\n```"
+
+
+def folded_if_long(summary: str, markdown: str) -> str:
+    """Return Markdown itself, or folded where it has more than `LONG` words."""
+    return folded(summary, markdown) if len(markdown.split()) > LONG else markdown
+
+
 def definition(items: Mapping[str, str]) -> str:
     """Return terms with their descriptions, both Markdown; those with nothing to say are left out."""
     return "\n".join(f"{term}\n: {text}\n" for term, text in items.items() if text)
@@ -77,15 +94,28 @@ def figure(run: Run, name: str = "figure", *, root: str | None = None) -> str:
     root: the way from the page to the site's own folder, "" or "../", for a link to the experiment; None: no link.
     """
     page = experiment_page(run.experiment.name).lstrip("/").removesuffix(".md") + ".html"
-    options = [f":alt: {_alternative(run)}", *([f":target: {root}{page}"] if root is not None else [])]
+    options = [f":alt: {_alternative(run, name)}", *([f":target: {root}{page}"] if root is not None else [])]
     caption = f"{escaped(figures(run.experiment).get(name) or run.title)} "
     path = stored(picture(run.folder / f"{name}.png"))
     return "\n".join([f"::::{{figure}} /{path}", *options, "", f"{caption}[{origin(run)}]{{.origin}}", "::::"])
 
 
-def _alternative(run: Run) -> str:
-    """Return a figure's alternative text in quotation marks, as an option of a directive; the caption says more."""
-    return json.dumps(" ".join(f"Figure of {run.saved['experiment']}: {run.title}".split()), ensure_ascii=False)
+def _alternative(run: Run, name: str) -> str:
+    """Return a figure's alternative text in quotation marks, as an option of a directive.
+
+    It says what is seen where the findings do, of committed results; else which figure it is.
+    """
+    own = run.experiment.name == run.saved["experiment"]
+    seen = _described().get(f"{run.experiment.name}/{name}.png", "") if own else ""
+    return json.dumps(seen or " ".join(f"Figure of {run.saved['experiment']}: {run.title}".split()), ensure_ascii=False)
+
+
+@cache
+def _described() -> Mapping[str, str]:
+    """Return what is seen in figures of committed results, by their place in the folder of these."""
+    findings = committed_results() / "FINDINGS.md"
+    text = findings.read_text(encoding="utf-8") if findings.is_file() else ""
+    return {place: " ".join(seen.split()) for seen, place in PICTURE.findall(text)}
 
 
 def origin(run: Run) -> str:

@@ -1,4 +1,4 @@
-// Filters for tables that are plain tables without this, and what a box of the graph is joined to.
+// Filters and sorting for tables that are plain tables without this, and what a box of the graph is joined to.
 "use strict";
 
 const CHOSEN = ["on", "verdict"]; // columns that have few values
@@ -57,13 +57,55 @@ function filters(sheet) {
   apply();
 }
 
+// Sorting by a column: a button in each head; a second press turns the order round.
+function sorts(table) {
+  const heads = [...table.tHead.rows[0].cells];
+  const body = table.tBodies[0];
+  const key = (row, column) => {
+    const text = row.cells[column].textContent.trim();
+    const value = parseFloat(text.replace(/[,%+]/g, "").replace("\u2212", "-"));
+    return /^[<+\-\u2212]?[\d.,]+/.test(text) && Number.isFinite(value) ? value : text.toLowerCase();
+  };
+  const compared = (a, b) => (typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1);
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "sort";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const falls = head.getAttribute("aria-sort") === "ascending";
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", falls ? "descending" : "ascending");
+      const rows = [...body.rows].map((row) => [key(row, column), row]);
+      rows.sort(([a], [b]) => (falls ? compared(b, a) : compared(a, b)));
+      body.append(...rows.map(([, row]) => row));
+    });
+  });
+}
+
+// What is wider than its place is scrolled, by keyboard too.
+const SCROLLED = ".sheet .table-wrapper, details .sheet, pre, .display, .graph .part, math[display=block]";
+function scrolls(place) {
+  const fit = () => {
+    if (place.scrollWidth > place.clientWidth + 1) {
+      place.tabIndex = 0;
+      place.setAttribute("role", "region");
+      place.setAttribute("aria-label", "Wider than the page");
+    } else {
+      for (const name of ["tabindex", "role", "aria-label"]) place.removeAttribute(name);
+    }
+  };
+  new ResizeObserver(fit).observe(place);
+}
+
 function stacks(table) {
   const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
   for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, i) => (cell.dataset.label = heads[i]));
   const fit = () => {
     table.classList.remove("stacked");
     const place = table.closest(".table-wrapper") || table.parentElement;
-    table.classList.toggle("stacked", innerWidth < 600 || table.scrollWidth > place.clientWidth + 1);
+    table.classList.toggle("stacked", innerWidth < 600 || (innerWidth < 1000 && table.scrollWidth > place.clientWidth + 1));
   };
   let due = 0;
   addEventListener("resize", () => {
@@ -87,6 +129,8 @@ function neighbours(graph) {
 
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".filterable").forEach(filters);
+  document.querySelectorAll(".filterable table").forEach(sorts);
   document.querySelectorAll(".wide table").forEach(stacks);
+  document.querySelectorAll(`article :is(${SCROLLED})`).forEach(scrolls);
   document.querySelectorAll(".graph").forEach(neighbours);
 });

@@ -124,6 +124,7 @@ class Growing(DynamicLayer):
     def __init__(self, slot: Slot) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.slot = slot
+        self.steps: dict[Any, Any] = {}
 
     def get_seq_length(self) -> int:
         return 0 if self.keys is None or self.keys.dim() < 4 else self.keys.shape[-2]
@@ -135,6 +136,7 @@ class Windowed(DynamicSlidingWindowLayer):
     def __init__(self, slot: Slot) -> None:
         super().__init__(max(2, slot.window))  # of one column, the base class keeps all
         self.slot = slot
+        self.steps: dict[Any, Any] = {}
 
 
 class Fixed(StaticLayer):
@@ -143,6 +145,7 @@ class Fixed(StaticLayer):
     def __init__(self, slot: Slot, max_cache_len: int) -> None:
         super().__init__(max_cache_len)
         self.slot = slot
+        self.steps: dict[Any, Any] = {}
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         super().lazy_initialization(key_states, value_states)
@@ -169,6 +172,9 @@ class Past:
         self.cropped = kept.windowed and not isinstance(cache.layers[0], Fixed)
         self.new, self.nothing = x.shape[1], x.new_empty(len(x), 0, x.shape[1], 1)
         self.seen: dict[str, Tensor] = {}
+        first_layer = cache.layers[0]
+        assert isinstance(first_layer, Growing | Windowed | Fixed)
+        self.steps = first_layer.steps
 
     def count(self, layer: int) -> int:
         """Return how many of the last columns a layer attends over: its window, and the new tokens, or all."""

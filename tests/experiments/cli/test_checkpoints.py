@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import icl
+import theory
 from experiments.commands.importing import export, import_
 from experiments.training.model_folders import digest_of, model_folder
 from icl.data.published import random_sequences
@@ -17,6 +18,7 @@ from icl.published.writing import save
 from tests.experiments.cli.answers import outcome, prepare_text, refused, train
 from tests.icl.data.small import write_tokenizer
 from tests.icl.published.llama import CONFIG, state_dict, write
+from theory.prompts import regression
 
 BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "eos_token_id": 1}
 PLAN = (
@@ -220,7 +222,7 @@ def test_models_are_shown_side_by_side(work, tmp_path):
     assert [one["loss_less_first"] for one in found["models"][:3]] == [loss - ended[0] for loss in ended]
     assert found["models"][1]["over_first"]["cache_bytes_per_token"] < 1
     lines = outcome(["compare", *places])[1].splitlines()
-    rows = {line.split()[0]: line for line in lines}
+    rows = {line.split()[0]: line for line in reversed(lines)}
     assert rows["2"].endswith(f"{ended[1]:.4f} ({ended[1] - ended[0]:+.4f})")
     assert rows["4"].endswith("other data")
     assert rows["5"].endswith("-")
@@ -228,6 +230,33 @@ def test_models_are_shown_side_by_side(work, tmp_path):
     assert f"1: trained for {found['models'][0]['steps']} steps, seed 0, {places[0]}" in lines
     others = json.loads(outcome(["compare", places[3], places[0], "--json"])[1])["models"]
     assert [one["loss"] is None for one in others] == [False, True]
+    assert [one["last"] is None for one in others] == [False, True]
+
+
+def test_regression_is_shown_beside_the_toy(work):
+    """The loss after all pairs, which the toy's is about, and what predicting zero loses there."""
+    place = str(work / "regression")
+    saved = json.loads((work / "regression" / "summary.json").read_text())
+    source, last = saved["arm"]["source"], saved["held_out"]["loss"][-1]
+    task = {name: source[name] for name in ("d", "n", "sigma")}
+    best = min(theory.predict("vanilla", **task, rank=rank).loss for rank in range(task["d"] + 1))
+    _, first, second, after, zero = outcome(["compare", place, place])[1].splitlines()[-7:-2]
+    assert first.split()[2:] == [f"{last:.4f}", f"{best:.4f}"]
+    assert second.split()[2:] == [f"{last:.4f}", f"{best:.4f}", "+0.0000", "+0.0000"]
+    assert after.startswith(f"After n = {task['n']} pairs")
+    assert f"loses {regression.zero(task['d'], task['sigma']):.4f};" in zero
+
+
+def test_variants_that_coincide_are_named(tmp_path):
+    """A user's plan of layer 1's values in every layer is SVFormer's."""
+    (tmp_path / "plan.py").write_text(PLAN)
+    variants = {"vanilla": "vanilla", "mine": f"{tmp_path}/plan.py:mine", "shared": "svformer"}
+    for name, variant in variants.items():
+        train(tmp_path / name, "--data", "regression:d=2,n=3,sigma=0.1", *TEXT[2:4], "--steps", "2", variant=variant)
+    out = outcome(["compare", *(str(tmp_path / name) for name in variants)])[1]
+    assert [line for line in out.splitlines() if "has the plan of" in line] == [
+        "3 has the plan of 2: with so many layers and heads they are one variant"
+    ]
 
 
 @pytest.mark.long

@@ -161,6 +161,45 @@ def test_without_a_repository_the_guide_is_there(material, monkeypatch, tmp_path
     assert documents.files(material) == {}
 
 
+def test_a_paper_s_page_begins_with_what_was_found(pages, material):
+    """And the front page has its sentences, of the project's own papers first."""
+    own = [room for room in material.rooms[:-1] if not room.paper.further]
+    assert len(own) == 4
+    for room in own:
+        page, finding = pages[f"papers/{room.slug}.md"], documents.finding(material, room)
+        assert 20 < len(finding.sentences.split()) < 90
+        assert "| what | result | where | how sure |" in finding.table
+        assert page.index(finding.sentences) < page.index(finding.table) < page.index("## In five lines")
+        assert " ".join(finding.sentences.split()) in pages["index.md"]
+    assert documents.finding(material, material.rooms[-1]) is None
+    named = re.findall(r"^- \*\*\[([^]]+)\]", pages["index.md"], re.MULTILINE)
+    assert set(named[:4]) == {room.name for room in own}
+
+
+MOST_WORDS = 1500  # of a page before what is folded
+
+
+def before_folds(page):
+    """The words of a page that are there before something is opened, without links' targets."""
+    raw = r"`{3,}\{raw\} html\n"
+    page = re.sub(rf"{raw}<details>.*?</details>\n`{{3,}}", "", page, flags=re.DOTALL)
+    page = re.sub(r"\]\([^)]*\)|\{[.\w\s-]+\}", "]", page)
+    return [word for word in page.split() if re.search(r"\w", word)]
+
+
+def test_pages_of_experiments_and_papers_fold_what_is_long(pages):
+    shown = {name: len(before_folds(page)) for name, page in pages.items() if name.startswith("experiments/")}
+    shown |= {f"papers/{room.name}.md": len(before_folds(pages[f"papers/{room.name}.md"])) for room in rooms()}
+    assert len(before_folds(pages["index.md"])) <= MOST_WORDS
+    assert {name: count for name, count in shown.items() if count > MOST_WORDS} == {}
+    assert "<summary>" in pages["experiments/ladder.md"]
+    assert len(pages["experiments/ladder.md"].split()) > 2 * MOST_WORDS
+
+
+def test_figures_of_committed_results_say_what_is_seen(pages):
+    assert ':alt: "The loss gap of SkipV1Former against rank-a compression' in pages["experiments/skipv1-gap.md"]
+
+
 def test_errata_are_in_the_order_of_the_text(material):
     for room in material.rooms[:-1]:
         found = errata.errata(material, room)

@@ -11,6 +11,7 @@ import re
 import shutil
 import threading
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -51,7 +52,7 @@ def site(tmp_path_factory):
         every = gathered(out / "runs", recollections(few.values(), few))
         experiments = {name: one for name, one in every.experiments.items() if "dva" in name}
         runs = {name: every.runs[name] for name in experiments if name in every.runs}
-        for kind in ("variants", "papers"):
+        for kind in ("variants", "papers", "explore"):
             patch.setattr(f"experiments.report.pages.{kind}.VARIANTS", {name: VARIANTS[name] for name in FEW})
         patch.setattr("experiments.report.material.VARIANTS", {name: VARIANTS[name] for name in FEW})
         patch.setattr(catalogue, "indexes", lambda: [dva.INDEX])
@@ -117,10 +118,12 @@ def test_every_link_leads_somewhere_and_every_page_is_whole(site, page):
         here = left.pop()
         seen.add(here)
         page.goto(here)
+        page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
                 problems.append((here, "is wider than", width))
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         about = page.evaluate(
             """() => ({
                 h1: document.querySelectorAll('article h1').length,
@@ -130,8 +133,20 @@ def test_every_link_leads_somewhere_and_every_page_is_whole(site, page):
                 links: [...document.querySelectorAll('a')].map(a => a.href.baseVal === undefined ? a.href
                     : new URL(a.href.baseVal, location).href),
                 ids: [...document.querySelectorAll('[id]')].map(element => element.id),
+                levels: [...document.querySelectorAll('article :is(h1, h2, h3, h4, h5, h6)')].map(h => +h.tagName[1]),
+                unlabelled: [...document.querySelectorAll('article :is(input, select)')]
+                    .filter(control => !control.labels.length).map(control => control.id),
+                unreached: [...document.querySelectorAll('article *')].filter(element =>
+                    ['auto', 'scroll'].includes(getComputedStyle(element).overflowX) && element.tabIndex < 0 &&
+                    element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0 &&
+                    !element.querySelector('a, button, input, select, [tabindex]'))
+                    .map(element => element.outerHTML.slice(0, 80)),
             })"""
         )
+        if any(after > before + 1 for before, after in pairwise(about["levels"])):
+            problems.append((here, "skips a level of headings", about["levels"]))
+        problems += [(here, "cannot be scrolled by keyboard", element) for element in about["unreached"]]
+        problems += [(here, "has no label", control) for control in about["unlabelled"]]
         if (about["h1"], about["lang"], about["bare"], about["broken"]) != (1, "en", 0, 0):
             problems.append((here, {key: about[key] for key in ("h1", "lang", "bare", "broken")}))
         wanted.setdefault(here, set())
@@ -186,6 +201,58 @@ def test_claims_are_filtered(site, page):
 
 
 @in_a_browser
+@pytest.mark.long
+def test_claims_are_sorted(site, page):
+    page.goto(address(site, "claims/index.html"))
+    names = page.locator("article tbody tr td:first-child")
+    for sort in ("ascending", "descending"):
+        page.get_by_role("button", name="entry").click()
+        assert page.locator("article thead th").first.get_attribute("aria-sort") == sort
+        assert names.all_inner_texts() == sorted(names.all_inner_texts(), reverse=sort == "descending")
+    page.get_by_role("button", name="verdict").press("Enter")
+    assert page.locator("article [aria-sort]").all_inner_texts() == ["verdict"]
+    verdicts = page.locator("article tbody tr td:nth-child(4)").all_inner_texts()
+    assert verdicts == sorted(verdicts)
+    assert len(set(verdicts)) > 1
+
+
+@in_a_browser
+@pytest.mark.long
+def test_explore_is_used_by_keyboard(site, page):
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto(address(site, "explore.html"))
+    for section, control in (("gap", "gap-n"), ("worth", "worth-width"), ("cost", "cost-context")):
+        says = page.locator(f"#{section}-says")
+        before = says.inner_text()
+        assert not re.search("NaN|undefined|Infinity", before)
+        page.locator(f"#{control}").press("ArrowRight")
+        assert says.inner_text() != before
+        assert page.locator(f"#{control}-value").inner_text() == page.locator(f"#{control}").input_value()
+    page.get_by_label("variant").last.select_option("cross-layer")
+    picture = page.locator("#plan-picture")
+    picture.press("ArrowUp")
+    assert page.locator("#plan-says").inner_text() == (
+        "Layer 3, head 4 attends over values: layer 3, head 4; and, side by side, layer 2, head 4."
+    )
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowLeft"):
+        picture.press(key)
+    assert page.locator("#plan-says").inner_text() == "Layer 1, head 3 attends over values: layer 1, head 3."
+    assert page.locator("#plan-picture .here").count() == 1
+    page.locator("#gap-d").fill("3")
+    assert page.locator("#gap-rank").get_attribute("max") == "3"
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@in_a_browser
+def test_tables_stay_tables_on_a_wide_screen(site, page):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    for name in ("claims/index.html", "experiments/dva-example.html", "papers/dva.html"):
+        page.goto(address(site, name))
+        assert page.locator("article table").count() > 0
+        assert page.locator("table.stacked").count() == 0
+
+
+@in_a_browser
 def test_without_script_all_is_there(site, browser):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -202,6 +269,9 @@ def test_it_is_searched_from_a_file(site, page):
     page.goto(address(site, "search.html") + "?q=feed-forward")
     page.wait_for_selector("ul.search li")
     assert page.locator("ul.search a", has_text="dva.no-feed-forward").count() >= 1
+    page.goto(address(site, "search.html") + "?q=value+residual")
+    page.wait_for_selector("ul.search li")
+    assert page.locator("ul.search li a").first.get_attribute("href").startswith("papers/resformer.html")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

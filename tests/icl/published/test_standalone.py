@@ -34,6 +34,8 @@ CASES = {
     "skipv1-resformer": LONG,
 }
 IN_THE_PAPERS = ("vanilla", "skipv1", "resformer", "svformer+gqa:group=2", "attnres-block")
+WAYS = ("whole", "cached", "static", "attended", "padded", "padded, attended", "packed", "embedded", "tuple", "again")
+ROOM = 20  # of the static caches of alone.py
 TOKENS = torch.randint(29, (2, 12), generator=torch.Generator().manual_seed(0))
 SINGLE = 100 * torch.finfo(torch.float32).eps  # transformers' loss is in float32
 NEAR = 1e4 * torch.finfo(torch.float64).eps
@@ -82,18 +84,43 @@ def test_it_answers_as_the_decoder_in_every_way_it_can_be_asked(name, place):
     found, ours = answers(place, name), decoder(name)
     with torch.no_grad():
         expected = ours(TOKENS)
-    for way in ("whole", "cached", "padded", "packed", "embedded", "tuple", "again"):
+    for way in (
+        "whole",
+        "cached",
+        "static",
+        "attended",
+        "padded",
+        "padded, attended",
+        "packed",
+        "embedded",
+        "tuple",
+        "again",
+    ):
         assert_near(found[way], expected)
     assert_near(found["last"], expected[:, -2:])
     assert found["states"] == ours.config.n_layers + 1
-    assert "output_attentions" in found["refused"]
+    assert "head_mask" in found["refused"]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
+def test_its_weights_are_those_of_the_decoder(name, place):
+    found, expected = answers(place, name), []
+    ours = decoder(name)
+    with torch.no_grad():
+        frame, places = ours.frame(x := ours.stem.embed(TOKENS))
+        ours.through(x, replace(frame, explicit=True, see=expected.append), places)
+    assert_near(found["weights"], torch.stack(expected))
+    assert_near(found["last weights"], torch.stack(expected)[:, :, :, -1:])
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.slow
 def test_its_cache_holds_what_the_plan_keeps(name, place):
     ours = decoder(name)
-    assert answers(place, name)["bytes"] == TOKENS.numel() * cache(ours.config, ours.plan).bytes(8)
+    found, kept = answers(place, name), cache(ours.config, ours.plan).bytes(8)
+    assert found["bytes"] == TOKENS.numel() * kept
+    assert found["static bytes"] == len(TOKENS) * ROOM * kept
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -102,6 +129,8 @@ def test_it_generates_the_same_with_its_cache(name, place):
     found = answers(place, name)
     assert torch.equal(found["generated"], found["generated without"])
     assert torch.equal(found["beams"], found["beams without"])
+    for other in (found["generated static"], *found["generated behind pads"]):
+        assert torch.equal(other, found["generated"])
     ours, text = decoder(name), TOKENS[:, :7]
     with torch.no_grad():
         for _ in range(6):
@@ -165,6 +194,7 @@ REFUSED = [
     ("vanilla", {"norm": "layer"}, "norm = layer"),
     ("skipv1", {"latent": Latent(8, 2)}, "latent = Latent"),
     ("vanilla", {"windows": (2, 0)}, r"windows = \(2, 0\)"),
+    ("vanilla", {"rotated": (True, False)}, r"rotated = \(True, False\)"),
     ("vanilla", {"dropout": 0.1}, "dropout = 0.1"),
     ("vanilla", {"parallel": True}, "parallel = True"),
     ("vanilla", {"differential": True}, "differential = True"),

@@ -6,24 +6,13 @@ import pytest
 import torch
 
 from icl.published import writing
-from tests.icl.published.test_own import exported
+from tests.icl.published.exported import exported
 from tests.icl.published.test_transformers import OURS, decoder, difference, tokens
 from tests.icl.published.wrapped.small import close, every_plan, wrapped
 from tests.icl.published.wrapped.small import decoder as small_decoder
 from tests.icl.published.wrapped.small import tokens as small_tokens
 
 transformers = pytest.importorskip("transformers")
-
-
-@pytest.fixture(scope="module")
-def patch():
-    with pytest.MonkeyPatch.context() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def skip(patch, tmp_path_factory):
-    return exported(decoder(OURS["llama"], "skipv1"), tmp_path_factory.mktemp("skip"), patch)
 
 
 T = 20
