@@ -34,7 +34,7 @@ CASES = {
     "skipv1-resformer": LONG,
 }
 IN_THE_PAPERS = ("vanilla", "skipv1", "resformer", "svformer+gqa:group=2", "attnres-block")
-WAYS = ("whole", "cached", "static", "attended", "padded", "padded, attended", "packed", "embedded", "tuple", "again")
+WAYS = {"whole", "cached", "static", "attended", "padded", "padded, attended", "packed", "embedded", "tuple", "again"}
 ROOM = 20  # of the static caches of alone.py
 TOKENS = torch.randint(29, (2, 12), generator=torch.Generator().manual_seed(0))
 SINGLE = 100 * torch.finfo(torch.float32).eps  # transformers' loss is in float32
