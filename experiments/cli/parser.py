@@ -26,6 +26,7 @@ TOPICS = {  # modules, in the order of the help, with their commands
     "data": ("data",),
     "training": ("train",),
     "checkpoints": ("import", "export", "convert"),
+    "advise": ("advise",),
     "generate": ("generate",),
     "evaluate": ("evaluate", "probe"),
     "ledger": ("verify", "claim"),

@@ -29,6 +29,7 @@ from theory.plans.plan import (
     built,
     learned,
     learned_parameters,
+    limits,
     longest_shift,
     plan,
 )
@@ -56,7 +57,7 @@ def misfit(config: Architecture, of: Plan) -> str | None:
         return "a stack has the same positions in all layers"
     if config.output_scale != "no" or config.residual_rank:
         return "a stack has no scales of outputs and no residual maps"
-    if longest_shift(of) or any(weight.wide for weight in learned_parameters(of).values()):
+    if limits(of) or longest_shift(of) or any(weight.wide for weight in learned_parameters(of).values()):
         return "a stack reads values of the tokens themselves, weighed by numbers"
     if of.dynamic != "no":
         return "a stack has no dynamic values"
