@@ -94,6 +94,16 @@ class Side:
         self._wait()
         return (time.perf_counter() - began) / steps
 
+    def memory(self) -> int | None:
+        """Return the most bytes that two steps allocate beside what is there from others; None on a CPU."""
+        if self.device.type != "cuda":
+            return None
+        own = sum(p.numel() * p.element_size() for p in self.model.parameters())
+        before = torch.cuda.memory_allocated(self.device) - own
+        torch.cuda.reset_peak_memory_stats(self.device)
+        self.seconds(2)
+        return int(torch.cuda.max_memory_allocated(self.device) - before)
+
     def _wait(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)

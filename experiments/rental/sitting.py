@@ -7,6 +7,7 @@ lies in rental/standing.json below the results folder, what parts have printed b
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -33,6 +34,8 @@ GRACE = 10.0  # seconds that a process gets beyond its minutes, and after it was
 LEAST = 30.0  # seconds for which no part is begun
 POLL = 0.2
 ROOT = Path(__file__).resolve().parents[2]
+PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+PR_SET_PDEATHSIG = 1
 # Processes that compile at the same time share the cores, and what one has compiled is there for the others.
 COMPILING = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
 
@@ -74,6 +77,7 @@ class Sitting:
         machine: For which a part's least time is forecast; None: nothing is forecast.
         interrupt: Whether the first process of every part is killed once it has left something.
         say: Where lines go.
+        program: What takes the parts' commands.
     """
 
     parts: Sequence[Part]
@@ -83,6 +87,7 @@ class Sitting:
     machine: Machine | None = None
     interrupt: bool = False
     say: Callable[[str], None] = warn
+    program: Sequence[str] = (sys.executable, "-m", "experiments")
 
     def __post_init__(self) -> None:
         self.run = RunFolder(self.out / WORK)
@@ -177,12 +182,13 @@ class Sitting:
             log.write(f"$ crosslayer {' '.join(command)}\n".encode())
             log.flush()
             process = subprocess.Popen(
-                [sys.executable, "-m", "experiments", *command],
+                [*self.program, *command],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 env=environment,
                 start_new_session=True,
+                preexec_fn=_leaves_with_parent,
             )
             try:
                 while process.poll() is None:
@@ -223,6 +229,12 @@ class Sitting:
         except OSError as error:
             self.say(f"the archive cannot be written: {error}")
             return []
+
+
+def _leaves_with_parent() -> None:
+    """Make this process end when the one that started it does, however that ends, where the system can (Linux)."""
+    if PRCTL is not None:
+        PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _path() -> str:
