@@ -80,7 +80,7 @@ class Reading:
     tokens = CONFIG.context
     losses = staticmethod(_next_token_losses)
 
-    def batch(self, seed, step, size, rows=slice(None)):
+    def batch(self, _seed, _step, size, rows=slice(None)):
         tokens = torch.zeros(size, self.tokens + 1, dtype=torch.long)
         return Batch(tokens[:, :-1], tokens[:, 1:]).rows(rows)
 
