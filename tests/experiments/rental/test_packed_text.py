@@ -42,7 +42,7 @@ def test_other_text_of_the_same_name_is_unpacked_anew(data, tmp_path):
 def test_what_is_too_large_is_refused_with_a_length_that_fits(data, tmp_path, monkeypatch):
     monkeypatch.setattr(packed_text, "MOST", 1000)
     file = tmp_path / "rain.tokens"
-    with pytest.raises(UserError, match="prepare it again with --max-tokens [0-9]+"):
+    with pytest.raises(UserError, match=r"prepare it again with --max-tokens \d+"):
         packed_text.pack(data, file)
     assert not list(tmp_path.glob("rain*"))
 
