@@ -204,10 +204,13 @@ def read(paths: Iterable[Path]) -> list[Change]:
     found = []
     for path in paths:
         try:
-            with tarfile.open(path, "r:xz") as tar:
+            whole = io.BytesIO(lzma.decompress(path.read_bytes()))
+            with tarfile.open(fileobj=whole) as tar:
                 held = {entry.name: tar.extractfile(entry) for entry in tar.getmembers() if entry.isfile()}
                 contents = {name: file.read() for name, file in held.items() if file is not None}
             described = json.loads(contents.pop(DESCRIPTION))["files"]
+            if described.keys() != contents.keys():
+                raise ValueError("files are missing")
             for name, content in contents.items():
                 if digest(content) != described[name]["sha256"] or not _is_below(name):
                     raise ValueError(name)

@@ -34,7 +34,7 @@ from experiments.training.trunks import trunks
 from theory.errors import BadInput
 
 ARMS = (SVFORMER, RESFORMER, BLOCK)
-WIDTHS = range(32, 1025, 32)  # of which the largest is taken whose training the text suffices for
+WIDTHS = (16, *range(32, 1025, 32))  # of which the largest is taken whose training the text suffices for
 SEEDS, MOST_SEEDS = 2, 8  # what an interval needs; further ones while there is time
 AT_A_TIME = 4
 RATE, AT = 8e-3, 32  # the higher rate at this width; the other is half of it

@@ -41,10 +41,11 @@ class Batch:
         return Batch(self.inputs[which], self.targets[which])
 
     def filled(self, count: int) -> Batch:
-        """Return a batch of `count` sequences, which begins with these; the first of them fills the rest."""
+        """Return a batch of `count` sequences, which begins with these; the first of them fills the rest.
+
+        It lies in memory without gaps, whether anything was missing or not: a compiler tells strides apart.
+        """
         missing = count - len(self.inputs)
-        if missing <= 0:
-            return self
         both = (torch.cat([x, x[:1].expand(missing, *x.shape[1:])]) for x in (self.inputs, self.targets))
         return Batch(*both)
 

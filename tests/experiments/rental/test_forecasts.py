@@ -32,7 +32,7 @@ def test_the_text_decides_the_width_and_no_token_is_read_twice(tokens):
 
 def test_a_text_that_is_too_short_is_refused():
     with pytest.raises(BadInput, match="the narrowest model reads"):
-        trainings.trainings(replace(TEXT, tokens=3_000_000))
+        trainings.trainings(replace(TEXT, tokens=1_000_000))
 
 
 def test_every_arm_has_twins_two_rates_and_two_seeds():

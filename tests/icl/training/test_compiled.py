@@ -16,19 +16,7 @@ from tests.icl.training.small import COMPILED, READER, RECIPE, REGRESSOR, model_
 
 COMPILING = replace(RECIPE, steps=4, log_every=2, evaluate_every=2, compile=True)
 ONE_SHAPE = 2  # to train and to evaluate
-VARIANTS = [
-    "vanilla",
-    "resformer",
-    "resformer-learned",
-    "skipv1",
-    "svformer",
-    "neutreno",
-    "denseformer",
-    "attnres",
-    "attnres-block",
-    "dva-attention",
-    "hyper-connections",
-]
+VARIANTS = ["svformer", "resformer-learned", "attnres", "attnres-block", "dva-attention", "hyper-connections"]
 
 
 @pytest.fixture
@@ -62,7 +50,7 @@ def test_a_shape_is_compiled_once_for_all_its_trainings(counter):
     assert counter.frame_count == 2 * ONE_SHAPE
 
 
-@pytest.mark.parametrize("windows", [1, 5, 8])
+@pytest.mark.parametrize("windows", [5, 8])
 def test_a_shorter_last_batch_is_no_other_shape(windows, counter):
     """Nor has what fills it up any part in the loss."""
     task = text(held_out_windows=windows, held_out_batch=4)
@@ -82,9 +70,12 @@ def test_a_batch_is_filled_up_by_its_first_sequence():
     filled = batch.filled(5)
     assert filled.inputs.tolist() == [[0, 1], [2, 3], [4, 5], [0, 1], [0, 1]]
     assert filled.targets.tolist() == [[6, 7], [8, 9], [10, 11], [6, 7], [6, 7]]
-    assert batch.filled(3) is batch
+    strided = Batch(torch.arange(9).view(3, 3)[:, :2], batch.targets)
+    assert strided.filled(3).inputs.equal(strided.inputs)
+    assert strided.filled(3).inputs.is_contiguous()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_model_and_loss_are_one_region(variant, counter):
     """Without a break, depth reads and loss included; and the numbers are those of what is not compiled."""
@@ -94,9 +85,10 @@ def test_model_and_loss_are_one_region(variant, counter):
     assert compiled == pytest.approx(losses(config, variant, 0, text(), replace(COMPILING, compile=False)), rel=1e-5)
 
 
+@pytest.mark.long
 def test_many_shapes_are_compiled_all(counter):
     """Beyond eight, at which torch stops by itself."""
-    for count, width in enumerate(range(4, 26, 2), 1):
+    for count, width in enumerate(range(4, 22, 2), 1):
         losses(replace(REGRESSOR, d_model=width, n_heads=1), "vanilla", 0, prompts())
         assert counter.frame_count == ONE_SHAPE * count
 
