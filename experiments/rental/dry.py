@@ -1,7 +1,7 @@
 """A rental without a GPU: its commands on this machine with tiny models, every part killed once, the archives merged.
 
 A part's minutes pass sixty times as fast, so an hour's rental takes a minute, and every process gets START seconds
-besides, which it takes to start whatever the clock says.
+besides, at most, as it takes its time to start whatever the clock says.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from experiments.rental.parts import OTHERS, TINY, Setup, parts
 from experiments.rental.sitting import ROOT, Clock, Sitting
 from experiments.store.folders import UserError
 
-SCALE, START = 1 / 60, 60.0
+SCALE, START = 1 / 60, 300.0
 COMMANDS = 2  # of which the first has half of the parts
 TEXT = ROOT / "theory" / "plans"  # whose source is the text
 VOCAB = 512

@@ -19,7 +19,7 @@ def test_make_gpu_dry(tmp_path):
     results, pieces = tmp_path / "my results", tmp_path / "my pieces"
     command = [shutil.which("make"), "gpu", "DRY=1", f"PYTHON={sys.executable}", f"RESULTS={results}"]
     done = subprocess.run(
-        [*command, f"ARCHIVE={pieces}"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
+        [*command, f"ARCHIVE={pieces}"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=2400
     )
     assert done.returncode == 0, done.stderr[-3000:]
     standing = RunFolder(results / WORK).read(STANDING)["parts"]
