@@ -193,7 +193,7 @@ class Bridge:
         "Intervals: family-wise 95 %, paired seeds."
     )
     further: Mapping[str, str] = {
-        "width": "Is a skip worth width, where it binds alone? (a) Octaves by which vanilla must be wider "
+        "width": "Is a skip worth width, where it binds alone? (a) Octaves by which vanilla must widen "
         "for 90 % right answers; strokes: the toy. (b) The gain at three times a code's width, where the toy allows "
         "none, each arm at its own learning rate. Filled: as the toy says; cross: against it; hollow: not decided. "
         "Intervals: family-wise 95 %."

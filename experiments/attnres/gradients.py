@@ -95,13 +95,10 @@ class Gradients:
     name = "attnres-gradients"
     title = "What sublayers send back to their reads at initial weights: PreNorm against Attention Residuals"
     caption = (
-        "(a), (b) The gradient that arrives at each sublayer's read at initial weights, for small and for large "
-        "ones, over PreNorm's at the last read: lines are the limit of wide networks, hollow markers measured; odd "
-        "sublayers are attention, even ones feed-forward. Bars: 95 % over weights, mostly smaller than the marker. "
-        "(c), (d) How unevenly gradients are spread over reads, the standard deviation of their logarithms, over "
-        "the size of the initial weights: lines from that limit, markers from the means over weights, without "
-        "intervals. In (d) matrices that write to the stream are divided by the root of the number of sublayers. "
-        "Lines join whole sublayers and computed points."
+        "Where outputs outweigh the embedding, AttnRes starts with gradients more even over depth than PreNorm's. "
+        "Gradient at each read, for (a) small and (b) large weights; odd sublayers are attention. Spread of its "
+        "logarithm over the weights' size, (c) plain, (d) outputs scaled by depth. Lines: wide networks' limit; "
+        "hollow: measured, (a), (b) with 95 % over weights."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (CLAIM,)

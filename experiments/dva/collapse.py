@@ -153,12 +153,9 @@ class Collapse:
     name = "dva-collapse"
     title = "Dynamic values, every pair's value made and collapsed: memory against the formula, and time"
     caption = (
-        "Dynamic values in one head over the number of tokens: with every pair's matrix or value made, collapsed, "
-        "and collapsed in blocks of queries, in the paper's initial form and its revised one. (a) Memory at the "
-        "peak, lines the formula. (b) Time of a forward and a backward pass, moved apart, markers medians; lines "
-        "are the formula's products at one speed, that of the revised form, collapsed, at the most tokens. (c) One "
-        "layer's attention in the paper's models, over ordinary heads' of the same turn, medians, and in brackets "
-        "the kernel that ran; a number with an arrow lies beyond the axis. Bars span all turns of the measurement."
+        "Collapsed, dynamic values need far less memory and time for the same function. One head over the number of "
+        "tokens: (a) peak memory, lines by formula; (b) time forward and backward, medians, lines by products. (c) A "
+        "layer's attention in the paper's models over ordinary heads', with the kernel that ran. Bars: all turns."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = tuple(CLAIMS.values())

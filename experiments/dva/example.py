@@ -137,11 +137,9 @@ class Example:
     name = "dva-example"
     title = "Hot girl drinks hot water: how many meanings a layer tells apart, by heads, gates and width"
     caption = (
-        "How well attention layers of several kinds tell the meanings of adjective and noun apart: the mean squared"
-        " error, over a meaning's square, (a) of several tables at the width that they need, (b) of one table over "
-        "the width of all heads together. Short bars and lines are exact minima in theory, markers the best of all "
-        "trained restarts. In (b) lines join whole widths, and where kinds share a line, markers lie on one "
-        "another. No sampling beside the restarts: nothing has an interval."
+        "One ordinary head fails from four adjectives and two nouns on; two half as wide, one dynamic head and one "
+        "with a gate do not. Mean squared error over a meaning's square, (a) of several tables at the needed width, "
+        "(b) of one table over the width. Bars, lines: exact minima; markers: best trained restarts."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (EXAMPLE,)

@@ -126,22 +126,21 @@ class SkipV1Gap:
     name = "skipv1-gap"
     title = "Loss gap against rank-a compression (SkipV1Former, Theorem 2)"
     caption = (
-        "(a) Loss at the optimum over the rank a that is kept of x: lines are closed forms, crosses the lowest of "
-        "several descents on the exact loss, hollow markers toys trained on fresh prompts, dots trainings from a "
-        "Gaussian start, one a seed. (b) The gap at equal rank over the share of numbers spent on x, all sizes. (c)"
-        " How far from the closed form, moved apart: inside the grey band is allowed, dotted is what a theory that "
-        "is wrong by 2 % would say, plus signs the start with the best W alone. (d) The gap to SkipV1Former's "
-        "optimum, and the bound that the paper proves, with the error of its own sampling. Intervals: 95 % over "
-        "seeds, of gaps paired, mostly smaller than the marker. Only whole ranks exist; lines are for the eye."
+        "SkipV1Former's loss falls with every number kept of x, MHA's turns back up. (a) Loss over the rank a: closed "
+        "forms (lines), exact minima (crosses), trained toys (hollow), Gaussian starts (dots). (b) Gap at equal rank, "
+        "all sizes. (c) Distance from the closed form; grey: allowed. (d) Gap to the optimum, and the paper's bound. "
+        "95 % over seeds."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (*CLAIMS.values(), GAP, "skipv1.paper-bound", optima.LIMIT)
     profiles: Mapping[str, Profile] = PROFILES
     further: Mapping[str, str] = {
-        "limit": "The share of the signal that either architecture explains at its best rank, (a) over the number of "
-        "pairs in the prompt and (b) over the width d as that number goes to infinity; the thin line is one quarter. "
-        "Lines: closed forms. Crosses: the lowest of several descents on the exact loss. Hollow markers: toys trained "
-        "on fresh prompts, with 95 % intervals over seeds.",
+        "limit": "However long the prompt, MHA explains at most a quarter of the signal, SkipV1Former all of it. Share "
+        "explained at the best rank, (a) over the number of pairs, (b) over the width d for an endless prompt; thin "
+        "line: one quarter. Lines: closed forms; crosses: exact minima; hollow: trained toys, 95 % over seeds.",
+        "losses": "A skip to layer 1's values gains more, the more numbers of x a token keeps. The lowest loss of two "
+        "layers of linear attention on in-context regression. Lines: closed forms. Markers: trained toys, 95 % over "
+        "seeds, mostly smaller than the marker.",
     }
 
     def at_size(self, config: Config, size: Setting) -> Config:
@@ -184,8 +183,14 @@ class SkipV1Gap:
         style.finish(axes)
         return fig
 
-    def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002 - there is one
-        """Draw the share explained over the context length, and over the width with an endless context."""
+    def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:
+        """Draw the losses alone, or the share explained over the context length and over the width without end."""
+        if name == "losses":
+            fig, (axis,) = style.figure(1, width=6.0, height=3.6)
+            shown = prediction["shown"]
+            _draw_losses_alone(axis, prediction["sizes"][shown], shown, measurement["trained"])
+            style.legend_below(axis)
+            return fig
         fig, axes = style.figure(2, width=3.7)
         optima.draw_over_context(axes[0], prediction["limit"], measurement)
         optima.draw_over_width(axes[1], prediction["limit"], measurement["exact"])
@@ -304,6 +309,26 @@ def _draw_losses(axis: Axes, shown: str, numbers: Json, measurement: Json) -> No
     axis.set_xlabel("rank $a$ of the copy of $x$ (of $d$ numbers)")
     axis.set_ylabel(r"loss  $E\,\|y_{n+1}-\hat{y}_{n+1}\|^2$  (units of $y^2$)")
     axis.set_title(f"Loss, $d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$")
+
+
+def _draw_losses_alone(axis: Axes, numbers: Json, shown: str, trained: Json) -> None:
+    """Draw both architectures' losses over the rank, and the gap at a rank for which there is room."""
+    d, zero = numbers["d"], numbers["zero_loss"]
+    for toy, (name, look, marker) in style.TOYS.items():
+        axis.plot(*_through([zero - point[toy] for point in numbers["ranks"]]), label=f"{name}, proved", **look)
+        intervals = [t_interval([zero - v for v in trained[point_key(shown, toy, a)]]) for a in range(d + 1)]
+        style.bars(axis, range(d + 1), intervals, marker=marker, color=look["color"], label=f"{name}, trained")
+    at = d - 1
+    ends = [(at, zero - numbers["ranks"][at][toy]) for toy in TOYS]
+    axis.annotate("", *ends, arrowprops={"arrowstyle": "<->", "color": "#777777", "shrinkA": 6, "shrinkB": 6})
+    middle = (at, fmean(y for _, y in ends))
+    axis.annotate(r"gap, $\rho a^2$", middle, xytext=(-5, 0), textcoords="offset points", ha="right", va="center")
+    axis.axhline(zero, color="#999999", linewidth=0.8)
+    axis.annotate("predicting zero", (d / 2, zero), xytext=(0, 3), textcoords="offset points", ha="center")
+    axis.set_xticks(range(d + 1))
+    axis.set_xlabel(f"numbers of $x$ that a token keeps (rank $a$, of $d={d}$)")
+    axis.set_ylabel("lowest loss (squared units of $y$)")
+    axis.set_title(f"What is lost when $x$ and $y$ share a token, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$")
 
 
 def _draw_gaps(axis: Axes, prediction: Json, measurement: Json) -> None:

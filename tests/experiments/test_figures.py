@@ -71,14 +71,14 @@ def test_a_caption_names_the_panels_of_the_committed_figure(name):
 
 
 @pytest.mark.parametrize("name", catalogue.names())
-def test_a_caption_says_what_its_intervals_are(name):
+def test_a_caption_is_short_and_says_what_its_intervals_are(name):
     for caption in figures(catalogue.experiment(name)).values():
         assert len(caption) > SHORTEST
+        assert len(caption.split()) <= MOST_WORDS
         assert re.search(r"95 %|[Nn]o sampling|exact minima|all turns", caption)
 
 
 @pytest.mark.parametrize("name", ["scale-uptrain", "text-values", "text-depth", "text-dynamic-values", "text-design"])
-def test_a_caption_that_says_what_is_left_out_is_short(name):
+def test_a_caption_says_what_is_left_out(name):
     for caption in figures(catalogue.experiment(name)).values():
         assert "learning rate" in caption or "rate; at another" in caption
-        assert len(caption.split()) <= MOST_WORDS

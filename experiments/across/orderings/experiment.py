@@ -109,12 +109,9 @@ class ToyOrderings:
     name = "toy-orderings"
     title = "The toy's optimum for every value map, and its order beside the papers'"
     caption = (
-        "(a) The most that the toy explains with every variant, as a share of rho d²; crosses are exact minima "
-        "found numerically, orange strokes hold at the papers' width and number of heads. Hatched: approached, and "
-        "not attained; grey: not known whether attained. (b) Losses minus vanilla's that papers print; bars are what"
-        " chance may add to one pair of runs, 95 %, taken from the three pairs that one paper repeats. (c) What the"
-        " papers say in words, and whether the toy's order agrees; open circles are ties of the toy, which decide "
-        "nothing. Rows stand by what the toy explains."
+        "The toy orders most pairs of variants as the papers do. (a) The most that it explains, as a share of rho d²: "
+        "bars, theory; crosses, exact minima; hatched, approached only. (b) Printed losses minus vanilla's; bars: 95 "
+        "% of chance in a pair of runs. (c) The papers' words, and whether the toy agrees; open circles: ties."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (VALUE_MAPS, RAW_KEYS, HEAD_RATIO, ORDERINGS)

@@ -129,13 +129,10 @@ class Bounds:
     name = "attnres-bounds"
     title = "What is read over depth: predicted, bounded and measured, at the start and trained"
     caption = (
-        "(a) The last read at initial weights over the number of layers: thick lines are closed forms, thin ones "
-        "bounds from the weights, markers measured. (b) The last read over the largest output: thin lines bound it "
-        "for any network, markers are networks built to attain the bound; thick lines are what uncorrelated outputs"
-        " give. (c) One sublayer's output over its bound, by kind and width, then before and after training. (d) "
-        "The largest read of trained networks under its bound, small filled markers before training; numbers in the"
-        " legend are powers of the number of layers. Markers in (b), (d) are moved apart, lines join whole layers. "
-        "Intervals: 95 % over weights or seeds, in (d) of logarithms about geometric means."
+        "With norms before sublayers, Full AttnRes does not grow with depth. (a) The last read at initial weights: "
+        "closed forms (thick), bounds (thin), measured (markers). (b) The same in the worst networks, which attain "
+        "the bounds. (c) One sublayer's output over its bound. (d) Trained networks under their bounds; legend: "
+        "powers of the depth. 95 % over weights or seeds."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (GROWTH, INITIAL, TYPICAL, *OUTPUT.values(), BOUNDED)

@@ -124,14 +124,10 @@ class Toy:
     name = "attnres-toy"
     title = "The linear-attention toy without norms: how large it gets, and what weights over depth reach"
     caption = (
-        "The linear toy, which has no norms. (a), (b) Mean square of the last read over layers, closed forms "
-        "(lines) and decoders (markers), for weights that make gradient steps and for random ones; crosses leave "
-        "out the wide prompts that weigh most. (c) Trained, behind the colon what has norms, and read on prompts three "
-        "times as wide, in the last row on ordinary ones: geometric means of the trainings that did not diverge, where "
-        "two or more did not; the fuller the marker, the more layers. Columns count those that diverged, by layers. "
-        "(d) What weights over depth gain over a residual stream in the deep toy, by layers and token size d: lines "
-        "exact, markers sampled, moved apart. Lines join whole layers. Intervals: 95 % over seeds, in (c) of "
-        "logarithms."
+        "Without norms the linear toy grows whatever reads over depth. (a), (b) Mean square of the last read over "
+        "layers, for gradient-step and random weights. (c) Trained, by what has norms, on prompts three times as "
+        "wide; columns count divergences. (d) Gain of weights over depth. Lines: closed forms; markers: decoders; "
+        "crosses: without the widest prompts. 95 % over seeds."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (MAGNITUDE, NORMS, BOUNDED, DEEP)

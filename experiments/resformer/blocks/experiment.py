@@ -134,13 +134,10 @@ class ResFormerBlocks:
     name = "resformer-blocks"
     title = "Cross-layer attention against its block form: keys apart, toys trained, scores moved (ResFormer, Eqn. 3)"
     caption = (
-        "(a) How far cross-layer attention is from its block form as the layers' keys move apart in several ways: "
-        "lines are closed forms, markers sampled. (b) What either explains of the signal over the rank a: lines are"
-        " closed forms, crosses exact minima, hollow markers toys trained; plus signs, moved aside, are the block "
-        "form put in after training with (2), one a seed. (c) How much softmax weights move at most if no score "
-        "moves by more than epsilon: lines bound it, markers are the worst found, the grey band 95 % of rows under "
-        "random moves. (d) The same for normal moves of all scores: the blue band holds 95 % of rows, and two "
-        "bounds lie above. Intervals in (a), (b): 95 % over seeds, mostly smaller than the marker."
+        "The block form is near cross-layer attention while keys agree, and explains more. (a) Distance as keys move "
+        "apart. (b) Signal explained over the rank a; plus: block form put in after training. (c) Movement of softmax "
+        "weights if scores move by epsilon. (d) For normal moves. Lines: theory; crosses: exact minima; hollow: "
+        "trained. 95 % over seeds or rows."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (DISTANCE, BETTER, SHARP, IN_THE_MEAN)

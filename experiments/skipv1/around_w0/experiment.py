@@ -103,26 +103,19 @@ class SkipV1W0:
     name = "skipv1-w0"
     title = "Around W0 != 0: where SkipV1Former beats MHA, and where it does not (Theorem 2 as printed)"
     caption = (
-        "Two heads each, around W0 = c I. Exact minima are the lowest of several descents. (a) Loss over c, on an "
-        "axis that is linear near 0: lines are proved or reached by explicit weights, markers exact minima; dash-"
-        "dotted: SkipV1Former with enough heads. (b) Which architecture is lower over c and the number of pairs n: "
-        "shaded and hatched regions are proved, markers exact minima, above them SkipV1Former's minus MHA's in per "
-        "cent of E‖W*‖². (c) What is lost of a large W0, SkipV1Former's over MHA's, by width: lines are proved at "
-        "the least at full rank a = d, crosses in the colour of their n are exact minima of all ranks, which may lie "
-        "lower. (d) The difference at equal rank for several c: above zero MHA is lower. No sampling: nothing has an "
-        "interval; lines in (c), (d) join whole numbers."
+        "With two heads each, MHA can win around W0 = c I. (a) Loss over c; dash-dotted: SkipV1Former with enough "
+        "heads. (b) Which is lower, over c and the number of pairs; shaded: proved. (c) Loss left by a large W0, over "
+        "MHA's. (d) Difference at equal rank; above zero MHA is lower. Lines: proved; markers: exact minima. No "
+        "sampling."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = ("skipv1.w0", "skipv1.w0-enough-heads", "skipv1.w0-floors", "skipv1.w0-d2", "skipv1.bias")
     profiles: Mapping[str, Profile] = PROFILES
     further: Mapping[str, str] = {
-        "heads": "(a) Loss at exact minima over the number of heads, of SkipV1Former's half skip heads. (b) "
-        "Loss over how many of the heads are skip heads: nothing lies below the line, crosses are exact minima. "
-        "(c) SkipV1Former's loss minus MHA's for several W0 of equal norm: a multiple of the identity, the same "
-        "turned, of decaying singular values, of rank one; grey with two heads, hatched with enough. (d) MHA's "
-        "loss less SkipV1Former's at equal rank, in units rho of what one number explains, moved apart: with "
-        "enough heads the line is proved at the least, with two heads and a term C x (crosses) exactly. No "
-        "sampling: nothing has an interval; lines join whole numbers.",
+        "heads": "With enough heads SkipV1Former wins around every W0. (a) Loss over the number of heads, half of "
+        "them skip heads. (b) Loss over the number of skip heads; line: proved floor. (c) Difference for several W0 of "
+        "equal norm; hatched: enough heads. (d) Lead at equal rank, in rho; crosses: with a term C x. Exact minima; no "
+        "sampling.",
     }
 
     def predict(self, config: Config) -> Json:

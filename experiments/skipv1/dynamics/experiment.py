@@ -99,12 +99,10 @@ class SkipV1Dynamics:
     name = "skipv1-dynamics"
     title = "Training dynamics: plateaus, steps, and how many starts reach the optimum"
     caption = (
-        "(a), (b) Loss over the time of gradient descent from small balanced weights: the band is a 95 % t interval"
-        " over seeds, the solid line the exact gradient flow, the dotted stairs are heights and times that theory "
-        "gives in closed form. (c) The share of random starts from which training reaches the optimum, over the "
-        "size of the keys at the start, moved apart, by gradient descent and, filled, by Adam; between theory's two"
-        " lines of a rank a lies what one skip head reaches. (d) The same by number of heads, each architecture at "
-        "its best rank, keys as large as the compression. Intervals in (c), (d): 95 % of a share, Wilson's."
+        "Training descends in stairs that theory gives, and can stop on one. (a), (b) Loss over time from small "
+        "balanced weights: band, 95 % over seeds; solid, exact gradient flow; dotted, closed forms. Share of random "
+        "starts that reach the optimum, (c) over the initial keys' size, (d) over the number of heads; filled: Adam; "
+        "95 %, Wilson's."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (HEIGHTS, TIMES, ENDS)

@@ -95,13 +95,10 @@ class SkipV1EndToEnd:
     name = "skipv1-end-to-end"
     title = "The toy end to end: copying, gap and worth in width with nothing assumed"
     caption = (
-        "(a), (b) The share of the signal explained over the numbers a token has, at two sizes; squares are MHA, "
-        "circles SkipV1Former. Lines are theory, the cross MHA whose scores rotate tokens. Hollow: trained from "
-        "random weights; filled: from weights near copying; small hollow: scores of positions alone; small filled: "
-        "the mask as printed, where shares below zero count as zero. Dots beside are seeds. (c) What layer 1 puts "
-        "into a y token, as shares of its output's square; diamonds: the same of an x token; plus signs: the share "
-        "of layer 2's matrix G that is second moments of pairs; means over seeds. (d) More heads of MHA; "
-        "dash-dotted: enough of them. Intervals: 95 % over seeds, markers moved apart; lines join whole widths."
+        "Explained share of the signal over a token's numbers, (a), (b) at two sizes: MHA (squares), SkipV1Former "
+        "(circles), theory (lines). Hollow: random start; filled: start near copying; small: other scores or masks. "
+        "(c) What layer 1 puts into a y token; diamonds: an x token; plus: moments in G. (d) More heads. 95 % over "
+        "seeds, dots are seeds."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (
