@@ -20,7 +20,7 @@ from icl.recipe import Recipe
 from icl.training.loop import state_precision
 from icl.training.objectives import GivenTokens
 from icl.training.optimiser import adamw
-from icl.training.processes import ALONE, losses
+from icl.training.processes import ALONE, Losses, losses
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 
@@ -58,7 +58,7 @@ class Side:
         vocab = config.stem.vocab if isinstance(config.stem, Tokens) else 1
         self.tokens = torch.randint(vocab, (recipe.batch, config.context + 1), device=device)
         self.task = GivenTokens(self.tokens.cpu().numpy())
-        self.losses = losses
+        self.losses: Losses = losses
         state_precision(self.device)
         self.plain = self._gradients(fast=False)
         self.model.depth = read_as(reads, depth, config, plan=plan) if reads and isinstance(depth, TwoPhases) else depth

@@ -30,6 +30,7 @@ from experiments.store.folders import Json, RunFolder, UserError
 from icl.files import opened
 from icl.recipe import Recipe
 from theory.plans.accounting import total_parameters
+from theory.plans.architecture import Architecture
 from theory.plans.names import model, resolve, sized
 
 DECODE, TEXT, BRIDGE, STEP, OTHERS = "decode", "text", "bridge", "step", "others"
@@ -240,7 +241,7 @@ def _bridging(machine: Machine) -> Forecast:
             first = first or START + part.steps * step
             stacks += count
             rows = 160 * total_parameters(config, plan)
-            memory = max(memory, CONTEXT + 4 * (6 * rows + 160 * part_numbers(config, profile.config.recipe)))
+            memory = max(memory, CONTEXT + 4 * (6 * rows + 160 * _kept(config, profile.config.recipe)))
     formula = (
         f"{stacks} stacks of up to 160 decoders; a step takes {LAUNCH * 1e6:.0f} us per kernel and {DRAWN * 1e3:.0f} "
         "ms for its prompts"
@@ -248,13 +249,10 @@ def _bridging(machine: Machine) -> Forecast:
     return Forecast(seconds, first, min(memory * 4, machine.memory), formula)
 
 
-def part_numbers(config: object, recipe: Recipe) -> float:
+def _kept(config: Architecture, recipe: Recipe) -> int:
     """Return the numbers that a step of one small decoder keeps, at most."""
-    from theory.plans.architecture import Architecture
-
-    assert isinstance(config, Architecture)
     per_token = 40 * config.d_model + config.n_heads * config.context
-    return float(recipe.batch * config.context * config.n_layers * per_token)
+    return recipe.batch * config.context * config.n_layers * per_token
 
 
 def _stepping(machine: Machine) -> Forecast:

@@ -7,7 +7,7 @@ training is a line of the pool that the campaign has, and numbers are those of `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ def train(out: Path, slot: Slot, *, tiny: bool = False) -> Json:
     return {**standing, "text": corpus.name, "gains": gains(measured) if measured else {}}
 
 
-def gains(measured: Json) -> dict[str, dict[str, Mapping[str, float]]]:
+def gains(measured: Json) -> dict[str, dict[str, dict[str, float]]]:
     """Return, by group and arm, the difference to the mean of two vanillas, and its 95 % margin for all at once."""
     found = {}
     for name, group in measured["groups"].items():
