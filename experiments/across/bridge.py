@@ -160,7 +160,11 @@ _SMOKE = replace(
     decides=False,
 )
 _GPU = replace(_CPU, parts=tuple(replace(part, tuning=8) for part in _PARTS), held_out_prompts=1024)
-_TINY = replace(_SMOKE, parts=tuple(replace(part, rates=(0.01, 0.02)) for part in _SMOKE.parts))
+_TINY = replace(
+    _SMOKE,
+    parts=tuple(replace(part, rates=(0.01, 0.02), tuning=2) for part in _SMOKE.parts),
+    arms=(BASELINE, TWIN, "svformer", "skipv1"),
+)
 _DETECTS = "0.1 of ln V, and half an octave of width"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=30, detects=None),

@@ -126,8 +126,9 @@ class Sitting:
         waiting = [part for part in self.parts if not self.standing[part.name]["done"] and part.name not in self.over]
         own = {part.name: self.clock.own(part, self.standing[part.name]["spent"]) for part in waiting}
         for part in waiting:
-            if part.minutes and own[part.name] > 0 and self._fits(part, min(own[part.name], left)):
-                return part, min(own[part.name], left)
+            seconds = min(own[part.name], left)
+            if part.minutes and seconds > LEAST * self.clock.scale and self._fits(part, seconds):
+                return part, seconds
         for part in waiting:
             if self._fits(part, left):
                 return part, left
@@ -153,7 +154,8 @@ class Sitting:
         killed = any(one["ended"] == "killed" for one in about["tries"])
         ended = "done"
         for _ in range(2):
-            for command in part.commands(max(0.02, (end - time.monotonic() - self.clock.scale * GRACE) / 60)):
+            inner = end - time.monotonic() - self.clock.scale * (START + GRACE)  # it starts, and writes at its end
+            for command in part.commands(max(0.02, inner / 60)):
                 ended = self._command(part, command, end, interrupt=self.interrupt and not killed)
                 if ended != "done":
                     break

@@ -81,7 +81,7 @@ def trainings(corpus: Corpus, *, tiny: bool = False) -> Trainings:
         BadInput: if it is too short for the narrowest.
     """
     if tiny:
-        setting = replace(SMOKE, corpus=corpus, recipe=GPU.recipe, lengths=SMOKE.lengths[:2], probes=())
+        setting = replace(SMOKE, corpus=corpus, recipe=GPU.recipe, lengths=SMOKE.lengths[:1], probes=())
         return Trainings(replace(setting, recipe=replace(setting.recipe, compile=False)), 8, setting.lengths[-1])
     setting = replace(GPU, corpus=corpus, lengths=(5.0, 10.0, 20.0), probes=())
     until = setting.lengths[-1]
