@@ -13,7 +13,7 @@ import io
 import json
 import lzma
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -29,7 +29,7 @@ ABSENT = ""  # in place of a digest: there was no such file when the rental bega
 LOCKS = (".lock",)
 BIG = ("state.safetensors", "weights.safetensors")
 
-Digests = Mapping[str, Sequence[str]]  # by path, what a file was: the newest last
+Digests = dict[str, list[str]]  # by path, what a file was: the newest last
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def note_base(out: Path, work: Path) -> Digests:
         work: The rental's own folder, below it, where this is kept between commands.
     """
     path = work / BASE
-    known: dict[str, list[str]] = {}
+    known: Digests = {}
     began = path.exists()
     if began:
         try:
@@ -89,13 +89,23 @@ def note_base(out: Path, work: Path) -> Digests:
     return known
 
 
+def note_sent(work: Path, base: Digests, found: Iterable[Change]) -> None:
+    """Add versions that have been archived to the base: a later archive may meet them at home."""
+    for change in found:
+        versions = base.setdefault(change.path, [ABSENT])
+        if change.digest not in versions:
+            versions.append(change.digest)
+    write_atomically(work / BASE, json.dumps({"files": base}))
+
+
 def changes(out: Path, base: Digests) -> list[Change]:
     """Return the files below `out` that differ from what was there before the rental, those that tell most first."""
     found = []
     for name, content in files(out):
         before = base.get(name, ())
         if not before or digest(content) != before[0]:
-            found.append(Change(name, content, tuple(before)))
+            now = digest(content)
+            found.append(Change(name, content, tuple(version for version in before if version != now)))
     return sorted(found, key=lambda change: (_rank(change.path), len(change.content), change.path))
 
 
@@ -235,7 +245,7 @@ def merge(paths: Sequence[Path], out: Path) -> Merged:
         UserError: before anything is written, if something else is there, or two lines of one training differ.
     """
     done, writes = Merged(), dict[str, bytes]()
-    for change in read(paths):
+    for change in _newest(read(sorted(paths, key=lambda path: path.name))):
         path = out / change.path
         there = path.read_bytes() if path.is_file() else None
         if change.path in writes:
@@ -258,6 +268,17 @@ def merge(paths: Sequence[Path], out: Path) -> Merged:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out / name, content)
     return done
+
+
+def _newest(found: Sequence[Change]) -> list[Change]:
+    """Return the changes but for those of which a later piece has a later version."""
+    kept: list[Change] = []
+    replaced: set[tuple[str, str]] = set()
+    for change in reversed(found):
+        if (change.path, change.digest) not in replaced:
+            kept.append(change)
+        replaced |= {(change.path, version) for version in change.before}
+    return kept[::-1]
 
 
 def _joined(there: bytes, change: Change) -> tuple[bytes, int]:

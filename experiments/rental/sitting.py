@@ -227,7 +227,9 @@ class Sitting:
         self.archived = time.monotonic()
         try:
             found = archive.changes(self.out, self.base)
-            return archive.write(self.pieces, self.name, found, {"parts": self.standing})
+            left = archive.write(self.pieces, self.name, found, {"parts": self.standing})
+            archive.note_sent(self.run.path, self.base, found)
+            return left
         except OSError as error:
             self.say(f"the archive cannot be written: {error}")
             return []

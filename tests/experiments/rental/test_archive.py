@@ -104,6 +104,26 @@ def test_a_later_command_s_archive_holds_what_the_first_had(places, tmp_path):
         assert (home / "campaign" / name).read_bytes() == (there / "campaign" / name).read_bytes()
 
 
+def test_versions_of_one_archive_follow_each_other(places, tmp_path):
+    """Fetched when the machine was taken away, after which it went on: both come home, in one merge or in two."""
+    there, home = places
+    base = archive.note_base(there, there / "rental")
+    RunFolder(there / "campaign").write("summary.json", {"seeds": [0, 1]})
+    for _ in range(2):  # the second holds the same versions
+        found = archive.changes(there, base)
+        archive.write(tmp_path / "pieces", "rental-0", found, {})
+        archive.note_sent(there / "rental", base, found)
+    RunFolder(there / "campaign").write("summary.json", {"seeds": [0, 1, 2]})  # and nothing more is archived
+    base = archive.note_base(there, there / "rental")
+    RunFolder(there / "campaign").write("summary.json", {"seeds": [0, 1, 2, 3]})
+    packed(there, tmp_path, "rental-1", base)
+    first, last = (sorted((tmp_path / "pieces").glob(f"rental-{number}-*")) for number in range(2))
+    for fetched in ([first, last], [[*first, *last]], [[*first, *last]]):
+        for pieces in fetched:
+            archive.merge(pieces, home)
+        assert RunFolder(home / "campaign").read("summary.json")["seeds"] == [0, 1, 2, 3]
+
+
 def test_a_torn_last_line_stays_behind(places, tmp_path):
     there, home = places
     base = archive.note_base(there, there / "rental")

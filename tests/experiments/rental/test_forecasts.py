@@ -42,7 +42,7 @@ def test_every_arm_has_twins_two_rates_and_two_seeds():
     assert {arm.twin for trunk in alone for arm in trunk.arms} == {0, 1, 2}
     rates = sorted({arm.recipe.learning_rate for trunk in alone for arm in trunk.arms})
     assert rates[1] == 2 * rates[0]
-    slow = {arm.recipe.depth_rate for trunk in alone for arm in trunk.arms if "attnres" in str(arm.label)}
+    slow = {arm.recipe.depth_rate for trunk in alone for arm in trunk.arms if "attnres" in arm.name}
     assert slow == {0.1}
 
 
