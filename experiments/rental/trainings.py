@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from experiments.across.questions.design import BLOCK, RESFORMER, SVFORMER, Design
+from experiments.across.questions.design import BLOCK, Design
+from experiments.across.questions.values import RESFORMER, SVFORMER
 from experiments.campaign.pool import Pool
 from experiments.campaign.profiles import GPU, SMOKE
 from experiments.campaign.question import BASELINE, CONTROL, Config, Group, each

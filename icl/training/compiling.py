@@ -7,7 +7,7 @@ trains more shapes than eight, so that limit is raised; nothing that was compile
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -25,8 +25,7 @@ def compiled(function: Function, *, dynamic: bool | None = False) -> Function:
         dynamic: As torch.compile takes it; by default every size is a constant.
     """
     raise_limits()
-    fast: Function = torch.compile(function, dynamic=dynamic, backend=BACKEND)
-    return fast
+    return cast(Function, torch.compile(function, dynamic=dynamic, backend=BACKEND))
 
 
 def raise_limits() -> None:
