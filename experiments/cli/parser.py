@@ -31,6 +31,7 @@ TOPICS = {  # modules, in the order of the help, with their commands
     "evaluate": ("evaluate", "probe"),
     "ledger": ("verify", "claim"),
     "bench": ("bench",),
+    "rental": ("rental",),
     "about": ("help",),
 }
 

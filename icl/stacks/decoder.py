@@ -17,6 +17,7 @@ from icl.models.decoder import Decoder
 from icl.models.projections import learned_name
 from icl.stacks.forward import Structure, Turned, answers, turned_name
 from icl.stacks.mixes import Mixes, numbers
+from icl.training.compiling import compiled
 from icl.training.optimiser import is_decayed
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
@@ -196,8 +197,7 @@ class StackedDecoder:
         """
         if not can_compile(self.flat.device):
             return partial(self.losses, read=read, slot=slot, nats=nats)
-        torch.compiler.reset()  # else stacks before this one count against the number of recompilations
-        fast = torch.compile(partial(_losses, self.structure, self.shapes, read, slot, nats))
+        fast = compiled(partial(_losses, self.structure, self.shapes, read, slot, nats), dynamic=None)
 
         def of_rows(rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
             fixed = [x[rows] for x in self.mixes.fixed]
