@@ -1,4 +1,4 @@
-"""What a set of converted heads costs in nats, to second order, with bounds of what that leaves out.
+"""The cost of a set of converted heads in nats, to second order, with bounds of what that leaves out.
 
 Setting.  A context has scores z in R^V (logits), p = softmax(z), and the loss of a label c is log sum exp z - z_c, in
 nats.  Conversion of cell s, a head of a layer, changes scores by D_s in R^V, and of a set S of cells by D_S, the sum of

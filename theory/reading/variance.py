@@ -1,4 +1,4 @@
-"""What the share of explained variance, R^2, says of the cost of a conversion: nothing, by two families.
+"""The share of explained variance, R^2, which says nothing of the cost of a conversion: families that show it.
 
 Setting.  One head reads values v (N, k) of N tokens by its pattern, and a projection makes scores of symbols, whose
 right one is known: the cost is the mean rise of the cross-entropy, in nats, when values v' take v's place.  v' is the

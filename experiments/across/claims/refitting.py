@@ -102,7 +102,7 @@ CONFIG = Architecture(d_model=8, n_layers=2, n_heads=4, d_ff=8, context=6, stem=
 
 
 class Layer(NamedTuple):
-    """What layer 2's attention reads, (batch, T, heads * width), puts out, (batch, T, d_model), and its projection."""
+    """Reads of layer 2's attention, (batch, T, heads * width), its outputs, (batch, T, d_model), and its projection."""
 
     reads: Array
     outputs: Array
