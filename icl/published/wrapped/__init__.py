@@ -14,6 +14,8 @@ meaning of transformers' LLaMA; a table of them stands in icl/published/TRANSFOR
 
 from __future__ import annotations
 
+from typing import Any
+
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 from icl.published.own import TYPE
@@ -33,5 +35,5 @@ except ImportError:  # before transformers 5
     pass
 else:
     # A server that puts a head of its own on a CrosslayerModel looks for its weight under LLaMA's name.
-    head = [WeightRenaming(source_patterns=r"^decoder\.stem\.head\.", target_patterns="lm_head.")]
+    head: list[Any] = [WeightRenaming(source_patterns=r"^decoder\.stem\.head\.", target_patterns="lm_head.")]
     register_checkpoint_conversion_mapping("CrosslayerModel", head, overwrite=True)
