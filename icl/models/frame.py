@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from icl.models.rotary import Rotation
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Norm
+from theory.plans.mix import Where
 
 Bank = dict[str, Tensor]
 
@@ -133,6 +134,20 @@ def shifted(x: Tensor, tokens: int, before: Tensor | None) -> Tensor:
     there = (column >= 0)[:, None, :, None]
     chosen = x.gather(2, column.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))
     return torch.where(there, chosen, torch.zeros_like(chosen))
+
+
+def limited(x: Tensor, where: Where, places: Tensor | None) -> Tensor:
+    """Return what tokens have at a sequence's first place, or at later ones, and zeros elsewhere.
+
+    Args:
+        x: (batch, heads, T, width).
+        where: first or later.
+        places: Positions of the tokens, (T,) or (batch, T); None: 0, 1, ..., T - 1.
+    """
+    places = torch.arange(x.shape[2], device=x.device) if places is None else places
+    chosen = places == 0 if where == "first" else places > 0
+    chosen = chosen if chosen.dim() == 1 else chosen[:, None]
+    return torch.where(chosen[..., None], x, torch.zeros((), dtype=x.dtype, device=x.device))
 
 
 def for_queries(x: Tensor, heads: int) -> Tensor:

@@ -1,8 +1,9 @@
 """Projections of a layer's attention, and its table of tokens' rows and its gates of sources, where it has some.
 
 The *bank* holds their outputs that this or a later layer reads, as `bank["v3"]`, of shape (batch, heads built, T,
-width); what a plan shifts by a token stands there as `bank["v3<1"]`.  It goes into a layer and comes out of it; nothing
-is remembered in a module.  How heads read it: `icl.models.reading`.
+width); what a plan shifts by a token stands there as `bank["v3<1"]`, and what it reads at a sequence's first token
+alone as `bank["v3@first"]`.  It goes into a layer and comes out of it; nothing is remembered in a module.  How heads
+read it: `icl.models.reading`.
 """
 
 from __future__ import annotations
@@ -12,19 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from icl.models.frame import Bank, Frame, shifted
+from icl.models.frame import Bank, Frame, limited, shifted
 from icl.models.rotary import Rotation
 from icl.models.unset import Embedding, Linear
 from theory.plans.architecture import Architecture, Tokens
-from theory.plans.mix import KINDS, Kind
-from theory.plans.plan import Plan, built, gate_channels, lifetimes, shifts
+from theory.plans.mix import KINDS, Kind, Where
+from theory.plans.plan import Plan, built, gate_channels, lifetimes, limits, shifts
 
 Read = Tensor | tuple[Tensor, Tensor, Tensor]  # what a sublayer reads, or an attention for queries, keys and values
 NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value", "e": "table", "g": "gate"}
 
 
-def entry(kind: Kind, layer: int, shift: int = 0) -> str:
-    """Return the bank's name for the output of a projection or table, shifted by so many tokens."""
+def entry(kind: Kind, layer: int, shift: int = 0, where: Where = "everywhere") -> str:
+    """Return the bank's name for the output of a projection or table, shifted by so many tokens, or limited to some."""
+    if where != "everywhere":
+        return f"{kind}{layer}@{where}"
     return f"{kind}{layer}<{shift}" if shift else f"{kind}{layer}"
 
 
@@ -166,6 +169,11 @@ class Projections(nn.Module):
             kept |= {entry(kind, n, shift) for shift, last in by_shift.items() if last > layer}
             if n == layer:
                 self.shifts += [(entry(kind, n), entry(kind, n, shift), shift) for shift in by_shift]
+        self.limits: list[tuple[str, str, Where]] = []  # likewise: the entry, its name at some tokens, which these are
+        for (kind, n), places in limits(plan).items():
+            kept |= {entry(kind, n, where=where) for where, last in places.items() if last > layer}
+            if n == layer:
+                self.limits += [(entry(kind, n), entry(kind, n, where=where), where) for where in places]
         self.kept = frozenset(kept)
         self.name_of_table = entry("e", layer)
 
@@ -191,6 +199,8 @@ class Projections(nn.Module):
         if frame.past is None:  # else the tokens before are there, and what is shifted is made from them
             for name, shifted_name, tokens in self.shifts:
                 bank[shifted_name] = shifted(bank[name], tokens, frame.before)
+            for name, limited_name, where in self.limits:
+                bank[limited_name] = limited(bank[name], where, frame.places)
         return bank
 
     def rotate(self, kind: Kind, projected: Tensor, rotation: Rotation) -> Tensor:

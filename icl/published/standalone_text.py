@@ -24,6 +24,7 @@ Arguments mean what they mean in transformers' LLaMA.  Attention is torch's scal
 from __future__ import annotations
 
 import torch
+import transformers
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 from transformers import DynamicCache, GenerationMixin, PretrainedConfig, PreTrainedModel, StaticCache
@@ -216,6 +217,8 @@ $last_read
         past = 0 if past_key_values is None else int(past_key_values.get_seq_length())
         columns = past + x.shape[1]  # of the keys that are attended over
         if isinstance(past_key_values, StaticCache):
+            if transformers.__version__.startswith("4."):
+                raise ValueError("past_key_values: a static cache needs transformers 5")
             columns = past_key_values.layers[0].max_cache_len
 $own_heads
         visible = visible_tokens(x, past, columns, attention_mask, position_ids)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from theory.errors import field_problems
 from theory.plans.mix import Mix, Weight
-from theory.plans.plan import ABSENT, Plan, Shape, built, learned_parameters, longest_shift
+from theory.plans.plan import ABSENT, Plan, Shape, built, learned_parameters, limits, longest_shift
 
 
 @dataclass(frozen=True)
@@ -360,6 +360,8 @@ def _misfits_of_latent(plan: Plan) -> Iterator[str]:
         yield "the rows of a table are values of heads: they have no meaning with a latent, which serves all heads"
     if any(kind == "g" for kind, _ in built(plan)):
         yield "a gate weighs what is one head's, and a latent serves all heads"
+    if limits(plan):
+        yield "a latent makes keys and values alike: its values alone cannot be told apart by where they stand"
     if longest_shift(plan):
         yield "a latent makes keys and values alike: its values alone cannot be shifted"
     if any(weight.wide for weight in learned_parameters(plan).values()):

@@ -213,7 +213,7 @@ def parsed(part: str) -> tuple[str, str]:
 
 def is_file(name: str) -> bool:
     """Return whether a name is a file, or FILE.py:function."""
-    return name.endswith(".py") or ".py:" in name
+    return name.endswith((".py", ".json")) or ".py:" in name
 
 
 def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any:

@@ -90,7 +90,7 @@ def _without_places(mix: Mix) -> Mix:
 
 def _sum(run: Run, layer: int) -> str:
     terms = []
-    for weight, kind, source, start, shift in run.terms:
+    for weight, kind, source, start, shift, where in run.terms:
         if isinstance(weight, Gated):
             number = f"{weight.named(_gate_words(weight, run, layer))} "
         else:
@@ -102,7 +102,8 @@ def _sum(run: Run, layer: int) -> str:
             heads = _heads(range(start, start + run.count))
             whose = f"{whose} {heads}" if kind == "e" or source == layer else f"{whose}'s {heads}"
         before = f", {shift} token{'s' if shift > 1 else ''} before" if shift else ""
-        terms.append(number + whose + before)
+        at = {"first": ", at the first token", "later": ", after the first token"}.get(where, "")
+        terms.append(number + whose + before + at)
     return " + ".join(terms)
 
 

@@ -252,10 +252,13 @@ function start(math, data) {
     const move = MOVES[event.key];
     if (!move) return;
     event.preventDefault();
+    event.stopPropagation(); // elsewhere the site's arrow keys turn the page
     at = [Math.max(1, at[0] + move[0]), Math.max(1, at[1] + move[1])];
     picture();
   });
 
+  for (const place of document.querySelectorAll(".explore .scroll"))
+    place.addEventListener("keydown", (event) => event.key in MOVES && event.stopPropagation());
   const fill = (id, names, first) => {
     byId(id).append(...names.map((name) => new Option(name, name)));
     byId(id).value = names.includes(first) ? first : names[names.length - 1];

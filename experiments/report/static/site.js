@@ -97,6 +97,9 @@ function scrolls(place) {
     }
   };
   new ResizeObserver(fit).observe(place);
+  place.addEventListener("keydown", (event) => {
+    if (place.tabIndex === 0 && ["ArrowLeft", "ArrowRight"].includes(event.key)) event.stopPropagation(); // turns no page
+  });
 }
 
 function stacks(table) {

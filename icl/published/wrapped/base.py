@@ -1,4 +1,4 @@
-"""What all models of transformers have in common: a decoder, its weights, and its methods of training."""
+"""The base of models of transformers: a decoder, its weights, and its methods of training."""
 
 from __future__ import annotations
 

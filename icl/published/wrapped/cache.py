@@ -11,7 +11,7 @@ that transformers does with a cache (`generate`, beams, crops, copies) it does w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -28,6 +28,7 @@ from icl.models.decoder import Decoder
 from icl.models.projections import entry, gate_entry
 from icl.models.reading import Segments
 from theory.errors import BadInput
+from theory.plans.plan import Plan, limits
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Slot:
     window: int
 
 
+def unkept(plan: Plan) -> Iterator[str]:
+    """Yield what of a plan has no place in a cache of transformers, one item per line."""
+    if limits(plan):
+        yield "a cache of transformers holds all tokens of a layer, and this plan keeps some values of the first alone"
+
+
 class Kept:
     """A decoder's part of every token that later ones need, by layers of a cache.
 
@@ -51,6 +58,8 @@ class Kept:
 
     def __init__(self, decoder: Decoder) -> None:
         self.config = decoder.config
+        for problem in unkept(decoder.plan):
+            raise BadInput(problem)
         self.plan = decoding.Cache(decoder, 1, 1)  # for its readers; it keeps nothing
         layers = range(1, self.config.n_layers + 1)
         there, windows = self.plan.entries, self._windows()

@@ -59,11 +59,11 @@ class PreparedTokenizer(BaseTokenizer):
         folder = Path(config.folder)
         self.own = load_tokenizer(folder, open_data(folder).manifest.tokenizer)
 
-    def encode(self, text: str, **_: Any) -> list[int]:  # type: ignore[override]
+    def encode(self, text: str, **_: Any) -> list[int]:
         (ids,) = self.own.encode([text])
         return list(ids)
 
-    def decode(self, ids: list[int], **_: Any) -> str:  # type: ignore[override]
+    def decode(self, ids: list[int], **_: Any) -> str:
         return self.own.decode(ids)
 
     def get_vocab_size(self) -> int:

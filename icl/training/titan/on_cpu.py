@@ -22,7 +22,7 @@ ONE_PROCESS = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR":
 
 
 class Cpu:
-    """What torchtitan asks a device's module, answered for the CPU; the rest as torch.cpu answers it."""
+    """A device's module for the CPU, with the functions that torchtitan calls; torch.cpu has the others."""
 
     memory = SimpleNamespace()
 

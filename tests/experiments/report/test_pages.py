@@ -280,7 +280,9 @@ def test_other_people_s_text_is_text(material, monkeypatch):
     with contextlib.chdir(ROOT):
         made = sources(few, argparse.ArgumentParser("crosslayer", description=HOSTILE))
     live = re.compile(r"(?<!\\)<script>|(?<![\\`])\]\(javascript|^```\{raw\} html\n\|", re.MULTILINE)
-    assert not [name for name, text in made.items() if name.endswith(".md") and live.search(text)]
+    own = {"explore.md"}  # a script of ours
+    assert not [name for name, text in made.items() if name.endswith(".md") and live.search(text) and name not in own]
+    assert "alert" not in made["explore.md"]
     assert "made.hostile" in made["claims/index.md"]
 
 

@@ -18,9 +18,11 @@ class Refusing(MetaPathFinder):
 sys.meta_path.insert(0, Refusing())
 
 import torch  # noqa: E402
+import transformers  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, StaticCache  # noqa: E402
 
 PADS, ROOM = 3, 20
+STATIC = not transformers.__version__.startswith("4.")  # static caches need version 5
 
 
 def read(folder):
@@ -89,7 +91,10 @@ def answers(folder):
     with torch.no_grad():
         found["cached"], found["bytes"] = cached(model, tokens)
         static = StaticCache(config=model.config, max_cache_len=ROOM)
-        found["static"], found["static bytes"] = cached(model, tokens, static)
+        if STATIC:
+            found["static"], found["static bytes"] = cached(model, tokens, static)
+        else:
+            found["static"] = refused(model, tokens, past_key_values=static)
         attended = model(tokens, output_attentions=True)
         found["attended"], found["weights"] = attended.logits, torch.stack(attended.attentions)
         last = model(tokens[:, :-1], use_cache=True).past_key_values
@@ -111,13 +116,12 @@ def answers(folder):
         options = {"max_new_tokens": 6, "pad_token_id": 0, "do_sample": False, "attention_mask": mask[:, -7:]}
         found["generated"] = model.generate(tokens[:, :7], **options)
         found["generated without"] = model.generate(tokens[:, :7], use_cache=False, **options)
-        found["generated static"] = model.generate(tokens[:, :7], cache_implementation="static", **options)
+        fixed = {"cache_implementation": "static"} if STATIC else {}
+        found["generated static"] = model.generate(tokens[:, :7], **fixed, **options)
         several = torch.cat([options["attention_mask"].new_zeros(len(tokens), PADS), options["attention_mask"]], dim=1)
         options["attention_mask"] = several
         behind = torch.nn.functional.pad(tokens[:, :7], (PADS, 0))
-        found["generated behind pads"] = [
-            model.generate(behind, **options, **more)[:, PADS:] for more in ({}, {"cache_implementation": "static"})
-        ]
+        found["generated behind pads"] = [model.generate(behind, **options, **more)[:, PADS:] for more in ({}, fixed)]
         options["attention_mask"] = mask[:, -7:]
         found["beams"] = model.generate(tokens[:, :7], num_beams=3, **options)
         found["beams without"] = model.generate(tokens[:, :7], num_beams=3, use_cache=False, **options)

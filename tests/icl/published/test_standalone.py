@@ -17,7 +17,7 @@ from theory.plans.accounting import cache, total_parameters
 from theory.plans.architecture import Architecture, Latent, Stretched, Tokens, Vectors
 from theory.plans.names import resolve, sized
 
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 SIZES = Architecture(d_model=16, n_layers=4, n_heads=4, d_ff=11, context=48, stem=Tokens(29), rope_theta=50.0)
 QWEN = replace(SIZES, qkv_bias=True, qk_norm=True, head_dim=6, n_kv_heads=2, stem=Tokens(29, tied=True))
@@ -34,7 +34,8 @@ CASES = {
     "skipv1-resformer": LONG,
 }
 IN_THE_PAPERS = ("vanilla", "skipv1", "resformer", "svformer+gqa:group=2", "attnres-block")
-WAYS = ("whole", "cached", "static", "attended", "padded", "padded, attended", "packed", "embedded", "tuple", "again")
+WAYS = {"whole", "cached", "static", "attended", "padded", "padded, attended", "packed", "embedded", "tuple", "again"}
+OLDER = transformers.__version__.startswith("4.")
 ROOM = 20  # of the static caches of alone.py
 TOKENS = torch.randint(29, (2, 12), generator=torch.Generator().manual_seed(0))
 SINGLE = 100 * torch.finfo(torch.float32).eps  # transformers' loss is in float32
@@ -84,18 +85,9 @@ def test_it_answers_as_the_decoder_in_every_way_it_can_be_asked(name, place):
     found, ours = answers(place, name), decoder(name)
     with torch.no_grad():
         expected = ours(TOKENS)
-    for way in (
-        "whole",
-        "cached",
-        "static",
-        "attended",
-        "padded",
-        "padded, attended",
-        "packed",
-        "embedded",
-        "tuple",
-        "again",
-    ):
+    if OLDER:
+        assert found["static"] == "past_key_values: a static cache needs transformers 5"
+    for way in WAYS - {"static"} if OLDER else WAYS:
         assert_near(found[way], expected)
     assert_near(found["last"], expected[:, -2:])
     assert found["states"] == ours.config.n_layers + 1
@@ -120,7 +112,7 @@ def test_its_cache_holds_what_the_plan_keeps(name, place):
     ours = decoder(name)
     found, kept = answers(place, name), cache(ours.config, ours.plan).bytes(8)
     assert found["bytes"] == TOKENS.numel() * kept
-    assert found["static bytes"] == len(TOKENS) * ROOM * kept
+    assert OLDER or found["static bytes"] == len(TOKENS) * ROOM * kept
 
 
 @pytest.mark.parametrize("name", CASES)
