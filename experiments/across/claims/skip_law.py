@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.ledger.claim import Claim, Conditions
 from experiments.toys.unjudged import NUMBER, OF_VALUES
-from theory.plans.heads import MHA, SKIP, SKIPV1
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, built
 from theory.prompts.moments import PromptMoments
@@ -37,6 +37,7 @@ from theory.skipv1.non_gaussian import (
 from theory.skipv1.paper import PAPER
 from theory.skipv1.transfer import explained_at_width
 from theory.toy.deep import reach
+from theory.toy.population import PopulationLoss, Weights
 from theory.toy.positions import explained_by_rotating
 from theory.toy.width import most_entries_at_width
 
@@ -174,6 +175,51 @@ def anything(of: PromptMoments, stack: Stack, inputs: int, *, seed: int) -> Arra
         for h in range(stack.heads)
     ]
     return np.kron(np.concatenate(rows), compress)
+
+
+def weights_along(of: PromptMoments, stack: Stack, inputs: int, *, size: float) -> tuple[Heads, Weights]:
+    """Return heads that put out one mode each, with tokens of d numbers of this size along the strongest modes."""
+    strongest, d = modes(of), of.d
+    held = min(d - inputs, stack.heads - stack.skip)
+    reached = min(d, held + stack.skip)
+    u, shrink = strongest.of_outputs, strongest.multipliers[:, :inputs]
+    keys = np.eye(d)[:, :inputs] * shrink[:reached, None, :]
+    readouts = [
+        np.outer(u[:, i], np.eye(d)[inputs + i]) / size**3 if i < held else np.outer(u[:, i], u[:, i]) / size**2
+        for i in range(reached)
+    ]
+    return (ORDINARY,) * held + (SKIP,) * (reached - held), Weights(
+        a=size * strongest.of_inputs[:, :inputs].T @ strongest.whiten,
+        b=size * u[:, : d - inputs].T,
+        w=np.array(readouts),
+        k=keys,
+    )
+
+
+def _loss(of: PromptMoments, heads: Heads, weights: Weights) -> float:
+    return PopulationLoss(of, heads).value(weights)
+
+
+@LAW.check(
+    "weights of heads that put out one number each, tokens of d numbers: their exact loss comes near what the law "
+    "leaves, like 1 / size^2, and never below; d = 2 and 3, any covariances",
+    states=lambda stack: stack,
+    control=lambda stack: replace(stack, skip=0),
+    wrong="skip heads count as ordinary ones",
+)
+def weights_come_near(counted: Callable[[Stack], Stack]) -> Conditions:
+    for d, n, sigma in ((2, 4, 0.3), (3, 5, 0.4)):
+        of = task(d, n, sigma)
+        useful, zero = modes(of).explained, float(of.zero_loss)
+        for heads, skip in ((d, 0), (d, 1), (d, d), (d + 1, 2)):
+            stack = Stack(width=d, heads=heads, head_width=1, skip=skip)
+            least = zero - skip_law(useful, counted(stack))
+            divisions = range(1, d + (skip > 0))
+            far, near = (
+                min(_loss(of, *weights_along(of, stack, inputs, size=size)) for inputs in divisions) - least
+                for size in (10.0, 100.0)
+            )
+            yield -CLOSE * zero <= near <= far / 50 + CLOSE * zero
 
 
 def stacks(d: int) -> list[Stack]:
