@@ -170,18 +170,9 @@ PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=30, detects=None),
     "cpu": Profile(config=_CPU, seeds=8, seconds=330, detects=_DETECTS),
     "long": Profile(config=_CPU, seeds=24, seconds=800, detects=_DETECTS, grows=True),
-    **{
-        f"gpu-{symbols}": Profile(
-            config=replace(_GPU, symbols=symbols),
-            seeds=32,
-            seconds=600,
-            detects=_DETECTS,
-            grows=True,
-            device="cuda",
-            on_gpu=4,
-        )
-        for symbols in (8, 12)
-    },
+    "gpu-8": Profile(
+        config=replace(_GPU, symbols=8), seeds=32, seconds=600, detects=_DETECTS, grows=True, device="cuda", on_gpu=4
+    ),
     "gpu": Profile(config=_GPU, seeds=32, seconds=600, detects=_DETECTS, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=40, detects=None, grows=True),
 }

@@ -34,7 +34,7 @@ from theory.plans.architecture import Architecture
 from theory.plans.names import model, resolve, sized
 
 DECODE, TEXT, BRIDGE, STEP, OTHERS = "decode", "text", "bridge", "step", "others"
-BRIDGES = ("gpu-8", "gpu-12", "gpu")  # profiles: codes of 8, 12 and 16 numbers
+BRIDGES = ("gpu-8", "gpu")  # profiles: codes of 8 and of 16 numbers; half a code needs two heads of even width
 PRESETS = ("llama-130m", "llama-350m")
 VARIANTS = "vanilla,resformer,skipv1,svformer,attnres-block,attnres"
 TINY_STEP = ("--preset", "llama-2m", "--variants", "vanilla,attnres", "--context", "16", "--batch", "2")
@@ -127,7 +127,7 @@ def parts(setup: Setup, corpus: Corpus | None = None) -> list[Part]:
         ),
         Part(
             BRIDGE,
-            "the toy's predictions on recall, codes of 8, 12 and 16 numbers, stacked",
+            "the toy's predictions on recall, codes of 8 and of 16 numbers, stacked",
             6,
             lambda minutes: [
                 run("bridge", profile, minutes) for profile in bridges if not _finished(setup, "bridge", profile)

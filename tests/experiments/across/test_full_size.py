@@ -68,7 +68,7 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
 @pytest.mark.long
 def test_every_profile_predicts(name):
     experiment = catalogue.experiment(name)
-    others = {"long", "tasks", "optima", "residual", "grouped", "latent", "decay", "gpu-8", "gpu-12"}
+    others = {"long", "tasks", "optima", "residual", "grouped", "latent", "decay", "gpu-8"}
     assert set(experiment.profiles) - others == {"smoke", "cpu", "gpu", "gpu-tiny"}
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)
