@@ -70,6 +70,7 @@ def advise(options: argparse.Namespace) -> int:
         text=options.text,
         start=options.start,
         stop=options.stop,
+        spread=advising.SPREAD,
     )
     advice = advising.advise(
         options.folder,

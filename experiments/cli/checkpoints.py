@@ -112,6 +112,7 @@ def convert(options: argparse.Namespace) -> int:
             text=options.text,
             start=options.start,
             stop=options.stop,
+            spread=converting.SPREAD,
         )
     done = converting.convert(options.folder, options.out, variant=options.variant, how=options.how, choices=choices)
     first = done.first

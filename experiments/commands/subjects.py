@@ -39,6 +39,7 @@ class Choices:
     start     where the part of the text begins that is read: tokens, or a share of its characters; by default the
               text's beginning
     stop      where it ends, likewise; by default the text's end
+    spread    of how many times as much of the text, as far as it goes, sequences are taken evenly
     """
 
     sample: Sample = field(default_factory=Sample)
@@ -48,6 +49,7 @@ class Choices:
     variant: str | None = None
     start: int | float | None = None
     stop: int | float | None = None
+    spread: int = 1
 
 
 class Subject(Protocol):
@@ -191,7 +193,8 @@ def _on_any_text(model_folder: ModelFolder, choices: Choices) -> Published:
     if source == RANDOM:
         drawn, data = random_sequences(context + 1, count, vocab), "text drawn at random"
     else:
-        drawn = sequences(PublishedTokenizer(folder), source, context + 1, count, vocab, part=part)
+        tokenizer = PublishedTokenizer(folder)
+        drawn = sequences(tokenizer, source, context + 1, count, vocab, part=part, spread=choices.spread)
         data = f"the text of {source} {part}".rstrip()
     check_spread(count, context)
     check_spread(len(drawn), context, f"all that {source} holds")

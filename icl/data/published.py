@@ -135,13 +135,21 @@ def ends(folder: Path) -> frozenset[int]:
 
 
 def sequences(
-    tokenizer: PublishedTokenizer, source: str, length: int, count: int, vocab: int, *, part: Part = WHOLE
+    tokenizer: PublishedTokenizer,
+    source: str,
+    length: int,
+    count: int,
+    vocab: int,
+    *,
+    part: Part = WHOLE,
+    spread: int = 1,
 ) -> np.ndarray:
     """Return the first `count` sequences of `length` tokens of a source's text, or all: int64 (count, length).
 
     source  as `icl.data.sources.documents` takes it; its documents follow one another
     vocab   of the model
     part    the part of the text that is read
+    spread  of how many times as many sequences, as far as the text holds them, `count` are taken evenly
 
     Each begins as the tokenizer begins a text, and goes on with the text where the one before it ended: its first token
     of text is the last of the one before, which was predicted there and not read.  No more of the source is read than
@@ -156,11 +164,12 @@ def sequences(
         if (largest := max(start.max(initial=0), ids.max(initial=0))) >= vocab:
             raise BadInput(f"{tokenizer.path} makes a token {largest}, and the model knows {vocab}")
         parts.append(ids)
-        if sum(map(len, parts)) > count * step:
+        if sum(map(len, parts)) > spread * count * step:
             break
     text = np.concatenate([*parts, start[:0]])
-    there = min(count, max(0, len(text) - 1) // step)
-    rows = [np.concatenate([start, text[i * step : (i + 1) * step + 1]]) for i in range(there)]
+    there = min(spread * count, max(0, len(text) - 1) // step)
+    chosen = [place * there // min(count, there) for place in range(min(count, there))]
+    rows = [np.concatenate([start, text[i * step : (i + 1) * step + 1]]) for i in chosen]
     return np.stack(rows) if rows else np.empty((0, length), np.int64)
 
 
