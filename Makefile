@@ -51,22 +51,18 @@ scale: setup
 campaign: setup
 	@nice -n 19 $(BIN)/crosslayer campaign --minutes "$(MINUTES)" $(if $(DATA),--data "$(DATA)") --out "$(RESULTS)"
 
-# What is next of the gpu profile, in one sitting of MINUTES: first the speed of a training step, then trainings, of
-# which every finished one counts.  Where $(PYTHON) can run the project as it is, as on a machine without a network, it
-# does; elsewhere .venv.  DATA=folder: prepared text; STEP: options of `crosslayer bench step`; RUN: of `crosslayer run`.
+# One command of a rental, of MINUTES: what is next on a GPU, the most telling first, with an archive of the results in
+# $(ARCHIVE) every minute.  Where $(PYTHON) can run the project as it is, as on a machine without a network, it does;
+# elsewhere .venv.  DATA: prepared text, packed or a folder; DRY=1: all of it on a CPU, tiny, every part killed once.
 MINUTES ?= 9
 PROFILE ?= gpu
 RESULTS ?= results
-EXPERIMENTS ?= --all
-NEEDS := torch, numpy, scipy, sympy, matplotlib, rich, safetensors, threadpoolctl, tokenizers
+ARCHIVE ?= $(RESULTS)/rental
+NEEDS := torch, numpy, scipy, safetensors, tokenizers
 gpu:
 	@if "$(PYTHON)" -c "import $(NEEDS)" 2>/dev/null; then python="$(PYTHON)"; else "$(MAKE)" setup && python=$(BIN)/python; fi; \
-	end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
-	test -f "$(RESULTS)/step-time-$(PROFILE).json" || \
-	"$$python" -m experiments bench step $(STEP) --out "$(RESULTS)/step-time-$(PROFILE).json" || exit $$?; \
-	left=$$(( end - $$(date +%s) )); if [ $$left -lt 30 ]; then echo "time is up; the same command resumes"; exit 0; fi; \
-	"$$python" -m experiments run $(EXPERIMENTS) --profile $(PROFILE) $(RUN) $(if $(DATA),--data "$(DATA)") --out "$(RESULTS)" \
-	--minutes $$(printf '%d.%02d' $$(( left / 60 )) $$(( left % 60 * 100 / 60 )))
+	"$$python" -m experiments rental start --minutes "$(MINUTES)" --profile "$(PROFILE)" --out "$(RESULTS)" \
+	--archive "$(ARCHIVE)" $(if $(DATA),--data "$(DATA)") $(if $(DRY),--dry)
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -4,6 +4,7 @@
     icl.load("runs/train/...")                                  a trained one, from the folder of `crosslayer train`
     icl.load_published("Llama-3-8B")                            weights of LLaMA's, GPT-2's and other published kinds
     icl.convert(model, "skipv1", "mean")                        a trained model under another plan, to be trained on
+    icl.refitted(model, "skipv1", tokens)                       the same, and what reads the converted heads refitted
     icl.generate(model, [[1, 2, 3]], 20)                        tokens that follow prompts, from what the plan keeps
     icl.train(model, icl.PromptTask(task), recipe, seed)        trains it in place
     icl.probes.observed(model, tokens, attention=look)          what a function makes of every layer's attention
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from icl.prompts import Generator, RegressionTask
     from icl.published.reading import load as load_published
     from icl.recipe import Recipe
+    from icl.refitting import refitted
     from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
     from icl.toys.stack import explained_signal
     from icl.toys.stacked import StackedToys, ToySpec
@@ -56,6 +58,7 @@ __all__ = [
     "generate",
     "load",
     "load_published",
+    "refitted",
     "toy_recipe",
     "train",
     "train_toys",
@@ -79,6 +82,7 @@ _HOMES = {
     "generate": "icl.models.sampling",
     "load": "icl.models.saved",
     "load_published": "icl.published.reading:load",
+    "refitted": "icl.refitting",
     "toy_recipe": "icl.toys.training",
     "train": "icl.training.loop",
     "train_toys": "icl.toys.training:train",

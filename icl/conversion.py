@@ -56,6 +56,7 @@ from torch import Tensor, nn
 
 from icl.models.attention import Attention
 from icl.models.decoder import Decoder
+from icl.models.initial import InitialWeights
 from icl.models.latent import LatentAttention
 from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, MergeLinear, learned_name
@@ -70,11 +71,19 @@ WAYS = ("first", "mean", "apart", "top-v", "mean-vo", "top-vo", "svd", "whole")
 
 
 @torch.no_grad()
-def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
+def convert(model: Decoder, variant: str | Plan, how: str = "mean", *, shared: bool = False) -> Decoder:
     """Return a decoder of the same sizes under another plan, with weights made from the model's, in evaluation mode.
 
-    Raises BadInput for an unknown way, a model that is not vanilla, a plan that does not fit, and for a way that has no
-    meaning for the model's kind of heads.
+    Args:
+        model: The trained model.
+        variant: The plan, or its name.
+        how: One of WAYS.
+        shared: Let both models share the weights outside attention, instead of a copy: less memory, and training one
+            of them would change the other.
+
+    Raises:
+        BadInput: for an unknown way, a model that is not vanilla, a plan that does not fit, and a way that has no
+            meaning for the model's kind of heads.
     """
     if how not in WAYS:
         raise BadInput(unknown("way", how, WAYS))
@@ -83,8 +92,7 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
     plan = fitting(variant, model.config) if isinstance(variant, str) else variant
     for misfit in misfits(model.config, plan):
         raise BadInput(misfit)
-    found = Decoder(model.config, plan).to(next(model.parameters()))
-    _take_over(model, found)
+    found = _taken_over(model, plan, shared=shared)
     numbers = _own(plan)
     _empty_tables(found, numbers)
     for name, parameter in learned_parameters(plan).items():
@@ -95,15 +103,28 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
     return found.eval()
 
 
-def _take_over(model: Decoder, found: Decoder) -> None:
-    """Copy all parameters that both have; of heads, those that are built."""
-    old, modules = dict(model.named_parameters()), dict(found.named_modules())
-    for name, parameter in found.named_parameters():
-        if name not in old:
-            continue
-        module = modules[name.rpartition(".")[0]]
-        whole = old[name]
-        parameter.copy_(module.cut(whole) if isinstance(module, HeadLinear | MergeLinear | PositionBias) else whole)
+def _taken_over(model: Decoder, plan: Plan, *, shared: bool) -> Decoder:
+    """Return a decoder with all parameters that the model has too; of heads, those that are built.
+
+    Others have the initial weights of seed 0.
+    """
+    found, law = Decoder(model.config, plan, device="meta"), InitialWeights(model.config, plan, seed=0)
+    old, like = {name: p.detach() for name, p in model.named_parameters()}, next(model.parameters())
+    weights: dict[str, Tensor] = {}
+    for prefix, module in found.named_modules():
+        for short, parameter in module.named_parameters(recurse=False):
+            name = f"{prefix}.{short}" if prefix else short
+            if name not in old:
+                weights[name] = torch.empty(parameter.shape, dtype=like.dtype, device=like.device)
+                law.fill(module, prefix, short, parameter=nn.Parameter(weights[name]))
+                continue
+            whole = old[name]
+            if isinstance(module, HeadLinear | MergeLinear | PositionBias) and whole.shape != parameter.shape:
+                weights[name] = module.cut(whole)
+            else:
+                weights[name] = whole if shared and ".attention." not in name else whole.clone()
+    found.load_state_dict(weights, assign=True)
+    return found
 
 
 def _empty_tables(model: Decoder, numbers: Mapping[str, float]) -> None:

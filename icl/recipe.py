@@ -32,8 +32,8 @@ class Recipe:
                     fifth of the steps, over which it falls linearly, to the floor at the last step; so trainings of
                     different length with as many steps of warm-up have the same rates until `begins_to_fall`
     clip            largest norm of the gradient, of a toy in zero losses (`icl.toys.training`); 0: it is not clipped
-    precision       fp32; or bf16: products in bf16 by autocast, weights and optimiser in fp32
-    compile         by torch.compile
+    precision       fp32, on a GPU too: no TF32; or bf16: products in bf16 by autocast, weights and optimiser in fp32
+    compile         by torch.compile, the loss included; once for all trainings of one shape
     log_every       steps that one line of the log averages over; the only steps at which training stops or is saved
     evaluate_every  steps between evaluations on held-out data, a multiple of log_every; 0: at the end only
     scale_outputs   whether output projections start smaller than other matrices; for whoever makes the model, see

@@ -133,5 +133,5 @@ def test_make_gpu_keeps_names_with_spaces_whole(tmp_path):
     (tmp_path / "my python").chmod(0o755)
     make(tmp_path, "gpu", "MINUTES=1", f"PYTHON={tmp_path}/my python", "RESULTS=my results", "DATA=my data")
     said = (tmp_path / "said").read_text().splitlines()
-    assert {"my results/step-time-gpu.json", "my results", "my data", "bench", "run"} <= set(said)
+    assert {"my results", "my results/rental", "my data", "rental", "start"} <= set(said)
     assert not {"my", "data", "results"} & set(said)

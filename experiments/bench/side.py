@@ -1,6 +1,7 @@
 """One side of a comparison of training steps: a model, its optimiser, and a batch that it trains on again and again.
 
-The *plain path* is fp32, not compiled, with attention over depth as it is written.  A side's own path may be bf16, or
+A step is the training loop's: its losses, compiled with the model where the recipe compiles, and the mean of them.  The
+*plain path* is fp32, not compiled, with attention over depth as it is written.  A side's own path may be bf16, or
 compiled, or read in two phases; it is held against the plain one, gradient for gradient, before it is timed.
 """
 
@@ -11,17 +12,18 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from icl.models.decoder import Decoder
 from icl.models.depth_attention import AttentionDepth, TwoPhases, read_as
 from icl.probes.costs import kept_bytes
 from icl.recipe import Recipe
+from icl.training.loop import state_precision
+from icl.training.objectives import GivenTokens
 from icl.training.optimiser import adamw
+from icl.training.processes import ALONE, Losses, losses
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 
-MODELS = 100
 MOVED = 0.02  # deviation of what is added to all initial weights
 AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16 keeps 8 bits
 
@@ -55,16 +57,16 @@ class Side:
         self.optimiser = adamw(self.model, recipe)
         vocab = config.stem.vocab if isinstance(config.stem, Tokens) else 1
         self.tokens = torch.randint(vocab, (recipe.batch, config.context + 1), device=device)
+        self.task = GivenTokens(self.tokens.cpu().numpy())
+        self.losses: Losses = losses
+        state_precision(self.device)
         self.plain = self._gradients(fast=False)
         self.model.depth = read_as(reads, depth, config, plan=plan) if reads and isinstance(depth, TwoPhases) else depth
-        if recipe.compile:
-            torch._dynamo.config.recompile_limit = MODELS  # all models share the decoder's code
-            self.model.compile(dynamic=False)
+        self.losses = ALONE.losses(recipe)
 
     def _loss(self, *, fast: bool) -> Tensor:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=fast and self.recipe.precision == "bf16"):
-            scores = self.model(self.tokens[:, :-1])
-            return cross_entropy(scores.flatten(0, 1).float(), self.tokens[:, 1:].flatten())
+            return self.losses(self.model, self.task, self.tokens[:, :-1], self.tokens[:, 1:]).mean()
 
     def _gradients(self, *, fast: bool) -> Tensor:
         loss = self._loss(fast=fast)
@@ -91,6 +93,16 @@ class Side:
             self.optimiser.zero_grad(set_to_none=True)
         self._wait()
         return (time.perf_counter() - began) / steps
+
+    def memory(self) -> int | None:
+        """Return the most bytes that two steps allocate beside what is there from others; None on a CPU."""
+        if self.device.type != "cuda":
+            return None
+        own = sum(p.numel() * p.element_size() for p in self.model.parameters())
+        before = torch.cuda.memory_allocated(self.device) - own
+        torch.cuda.reset_peak_memory_stats(self.device)
+        self.seconds(2)
+        return int(torch.cuda.max_memory_allocated(self.device) - before)
 
     def _wait(self) -> None:
         if self.device.type == "cuda":

@@ -1,7 +1,8 @@
-"""Training steps at full size: tokens per second and MFU, and each variant's step time as a ratio to vanilla's.
+"""Training steps at full size: tokens per second, MFU, memory, and each variant's step time as a ratio to vanilla's.
 
 Every variant is timed beside vanilla (`experiments.experiment.turns`), after its fast path has given the plain path's
-gradients (`experiments.bench.side`): a path that computes something else is not reported.
+gradients (`experiments.bench.side`): a path that computes something else is not reported.  A variant that fails, for
+want of memory or whatever else, is named with its error, and the others go on.
 """
 
 from __future__ import annotations
@@ -66,14 +67,14 @@ def bench_step(options: argparse.Namespace) -> int:
         with progress("training steps", len(todo)) as at:
             for i, name in enumerate(todo):
                 at(i, name)
-                done[name] = _against(baseline, name)
+                done[name] = _tried(baseline, name)
                 if options.out is not None:
                     options.out.parent.mkdir(parents=True, exist_ok=True)
                     write_atomically(options.out, json.dumps(sealed({**result, "variants": done}), indent=1) + "\n")
             at(len(todo))
     result["variants"] = {name: done[name] for name in names}
     print(json.dumps(result, indent=1) if options.json else _text(result))
-    return int(not all(v["same_answer"] for v in result["variants"].values()))
+    return int(not all(v.get("same_answer") for v in result["variants"].values()))
 
 
 def _written(path: Path | None, result: Json) -> Json:
@@ -87,7 +88,7 @@ def _written(path: Path | None, result: Json) -> Json:
     try:
         before, _ = opened(path.read_bytes())
         same = all(before[key] == value for key, value in result.items() if key not in ("commit", "source"))
-        decided = {name: v for name, v in before["variants"].items() if v["ratio"] is not None}
+        decided = {name: v for name, v in before["variants"].items() if v.get("ratio") is not None}
         return decided if same else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{path} is no result of this benchmark; delete it or name another file") from None
@@ -98,10 +99,22 @@ def _text(result: Json) -> str:
     path = f"{result['precision']}{', compiled' if result['compiled'] else ''}"
     lines = [f"{result['preset']}, a training step of {size}, {path}; times as ratios to {BASELINE}, in turns:"]
     for name, v in result["variants"].items():
+        if "failed" in v:
+            lines.append(f"  {name:16} failed: {v['failed']}")
+            continue
         wrong = "" if v["same_answer"] else "   NOT COMPARABLE: the fast path gives another answer"
         mfu = "" if v["mfu"] is None else f", {v['mfu']:.1%} MFU"
-        lines.append(f"  {name:16} {words(v)}  {v['tokens_per_second']:,.0f} tokens/s{mfu}{wrong}")
+        memory = "" if v.get("memory") is None else f", {v['memory'] / 1e9:.1f} GB"
+        lines.append(f"  {name:16} {words(v)}  {v['tokens_per_second']:,.0f} tokens/s{mfu}{memory}{wrong}")
     return "\n".join([*lines, f"{result['device']}, commit {result['commit']}"])
+
+
+def _tried(baseline: Side, name: str) -> Json:
+    """Return the comparison of a variant with vanilla, or why it failed."""
+    try:
+        return _against(baseline, name)
+    except (RuntimeError, ValueError, ArithmeticError, AssertionError) as error:  # torch's own errors are the first
+        return {"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"[:400]}
 
 
 def _against(baseline: Side, name: str) -> Json:
@@ -111,6 +124,7 @@ def _against(baseline: Side, name: str) -> Json:
 
     config, recipe, device = baseline.config, baseline.recipe, baseline.device
     side = Side(config, name, recipe, device=str(device))
+    memory = side.memory()
     same = side.same_answer()
     turns = in_turns({BASELINE: partial(baseline.seconds, TIMED), "variant": partial(side.seconds, TIMED)})
     seconds = median(turns["variant"])
@@ -123,5 +137,6 @@ def _against(baseline: Side, name: str) -> Json:
         "tokens_per_second": speed,
         "mfu": speed * own / peak if peak else None,
         "flops_ratio": own / vanilla,
+        "memory": memory,
         "same_answer": same,
     }

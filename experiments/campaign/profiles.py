@@ -30,7 +30,7 @@ GPU = Setting(
     recipe=replace(_RECIPE, batch=32, precision="bf16", compile=True),
     sweep=Sweep(rates=(1e-3, 2e-3, 4e-3), width=192, until=5.0, seeds=2),
 )
-GPU_TINY = replace(SMOKE, recipe=replace(GPU.recipe, accumulate=2))
+GPU_TINY = replace(SMOKE, recipe=GPU.recipe)
 GPU_WIDTHS = {48: 256, 64: 384, 80: 512, 32: 192}  # for those of the campaign; rates fall with the root of the width
 
 

@@ -16,6 +16,7 @@ from experiments.campaign.rates import OwnRates, Swept, at_width, each_swept, ow
 from experiments.campaign.setting import VANILLA, Cell, Corpus, Setting
 from experiments.experiment.protocol import Kind, Profile
 from experiments.store.folders import Json, RunFolder, Slot, Unfinished
+from experiments.store.progress import warn
 from experiments.training.arms import START, Arm, TextSource
 from experiments.training.campaign import of_runs
 from experiments.training.comparing import OwnVariant
@@ -205,6 +206,12 @@ class Question(ABC):
         rates = own_rates(sweeps, pool.finished(swept), config.setting.sweep)
         return list(dict.fromkeys([*swept, *each(self.trainings(config, seeds, rates))]))
 
+    def _say_what_is_read_again(self, config: Config) -> None:
+        """Say how often the text is read, if that is more than once."""
+        if (times := epochs(config)) > 1:
+            corpus = config.setting.corpus
+            warn(f"{self.name}: {corpus.name} has {corpus.tokens:,} tokens, which are read up to {times:.1f} times")
+
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         """Return losses, curves and probes of every group of which two seeds or more are complete.
 
@@ -213,6 +220,7 @@ class Question(ABC):
         pool = Pool(run.path.parents[1], run.slot)
         setting, folder = with_text(config.setting, run.slot)
         config = replace(config, setting=setting)
+        self._say_what_is_read_again(config)
 
         def found(every: Sequence[Arm]) -> dict[Arm, Json]:
             there = pool.finished(every)
@@ -243,6 +251,12 @@ class Question(ABC):
             "text": config.setting.corpus.name,
             "provenance": of_runs(records),
         }
+
+
+def epochs(config: Config) -> float:
+    """Return how often the longest training goes through the text."""
+    longest = max((config.setting.tokens(group.width, group.until) for group in config.groups), default=0)
+    return longest / max(1, config.setting.corpus.tokens)
 
 
 def each(needed: Mapping[str, Rounds]) -> list[Arm]:
@@ -313,5 +327,5 @@ def _curve(record: Json) -> list[float] | None:
 
 
 def _probed(record: Json, keep: Callable[[Json], Json]) -> Json | None:
-    (probed,) = record["probes"].values()
-    return probed["end"] and keep(probed["end"])
+    probed = next(iter(record.get("probes", {}).values()), None)  # the campaign has one
+    return probed and probed["end"] and keep(probed["end"])

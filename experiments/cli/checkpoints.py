@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from experiments.cli.commands import Commands
+from experiments.cli.commands import Commands, add_part, whole_from
+from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
     from experiments.commands.importing import SavedModel
@@ -58,16 +60,25 @@ def add_to(commands: Commands) -> None:
         "convert",
         convert,
         "make a trained vanilla model into one under another plan, to be trained on",
-        "crosslayer convert runs/llama-3.2-1b --variant skipv1 --how mean --out runs/llama-3.2-1b-skipv1",
+        "crosslayer convert runs/llama-3.2-1b --variant skipv1 --text book.txt --out runs/llama-3.2-1b-skipv1",
     )
     command.add_argument("folder", type=Path, metavar="RUN", help="of a finished training, imported or published")
-    command.add_argument("--variant", required=True, help="as for `describe`")
+    command.add_argument("--variant", required=True, help="as for `describe`; or a plan in a .json file, from `advise`")
     command.add_argument(
         "--how",
-        default="mean",
-        help="what becomes of values, where the plan has fewer: first, mean (the default), apart, mean-vo, top-v, "
+        help="fit: refit the output projections that read converted heads, on text (the default with --text); or what "
+        "becomes of values, where the plan has fewer: first, mean (the default without), apart, mean-vo, top-v, "
         "top-vo, svd, whole (the largest heads, others' outputs zero)",
     )
+    command.add_argument(
+        "--text",
+        metavar="SOURCE",
+        help="stdlib, a file or folder, or hf:NAME: three quarters for the refit, one for the first loss (default: of "
+        "a training, its own data)",
+    )
+    command.add_argument("--tokens", type=whole_from(1), help="tokens of the text, in all (default: 32,768)")
+    command.add_argument("--context", type=whole_from(2), help="tokens per sequence (default: at most 512)")
+    add_part(command)
     command.add_argument("--out", type=Path, required=True, help="the folder to make")
 
 
@@ -85,13 +96,37 @@ def export(options: argparse.Namespace) -> int:
 
 
 def convert(options: argparse.Namespace) -> int:
-    from experiments.commands.importing import convert as converted
+    from experiments.commands import converting
+    from experiments.commands.subjects import Choices
+    from experiments.training.by_layer import Sample
 
-    saved = converted(options.folder, options.out, variant=options.variant, how=options.how)
-    return _report(saved, options.json, "converted")
+    for name in ("tokens", "context", "start", "stop"):
+        if options.text is None and getattr(options, name) is not None:
+            name = {"start": "from", "stop": "to"}.get(name, name)
+            raise UserError(f"--{name} is for the text that --text names")
+    choices = None
+    if options.text is not None:
+        choices = Choices(
+            Sample(options.tokens or converting.TOKENS),
+            context=options.context,
+            text=options.text,
+            start=options.start,
+            stop=options.stop,
+            spread=converting.SPREAD,
+        )
+    done = converting.convert(options.folder, options.out, variant=options.variant, how=options.how, choices=choices)
+    first = done.first
+    more: dict[str, Any] = {"how": done.how}
+    more |= {} if first is None else {"first_loss": asdict(first)}
+    more |= {"refit": [asdict(one) for one in done.refits]} if done.refits else {}
+    failed = first is not None and first.worse_than_guessing
+    lines = converting.report_lines(done, chose=options.how is not None)
+    return _report(done.saved, options.json, "made" if failed else "converted", more=more, lines=lines)
 
 
-def _report(saved: SavedModel, as_json: bool, done: str) -> int:
+def _report(
+    saved: SavedModel, as_json: bool, done: str, *, more: dict[str, Any] | None = None, lines: Sequence[str] = ()
+) -> int:
     from theory.plans.accounting import total_parameters
 
     config, name = saved.model_folder.architecture, saved.model_folder.name
@@ -99,7 +134,7 @@ def _report(saved: SavedModel, as_json: bool, done: str) -> int:
     if as_json:
         about = {"folder": str(saved.folder), "name": name, "parameters": count, "plain": saved.plain}
         about |= {} if saved.change is None else {"change": saved.change}
-        print(json.dumps({**about, "architecture": asdict(config)}, indent=1))
+        print(json.dumps({**about, **(more or {}), "architecture": asdict(config)}, indent=1))
         return 0
     print(
         f"{done} {name}: width {config.d_model:,}, {config.n_layers:,} layers, {config.n_heads:,} heads, "
@@ -109,6 +144,8 @@ def _report(saved: SavedModel, as_json: bool, done: str) -> int:
         print(f"  before any training its scores differ from the other model's by {saved.change:.2g} of their size")
     elif saved.change is not None:
         print("  before any training it gives the other model's scores")
+    for line in lines:
+        print(f"  {line}")
     if saved.layout:
         print(f"  in the layout {saved.layout} of its paper's code, which `crosslayer import` reads too")
     elif saved.module:

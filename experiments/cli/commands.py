@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -164,6 +165,32 @@ def finite(text: str) -> float:
     value = number(text)
     _refuse(not math.isfinite(value), "must be a finite number", text)
     return value
+
+
+def text_bound(text: str) -> int | float:
+    """Return a bound of a part of a text: whole tokens, or a share of its characters such as 0.5 or 1/2."""
+    if "." in text or "/" in text:
+        try:
+            value = float(Fraction(text))
+        except (ValueError, ZeroDivisionError):
+            value = math.nan
+        _refuse(not 0 <= value <= 1, "must be a number of tokens, or a share from 0 to 1 such as 0.5 or 1/2", text)
+        return value
+    return whole_from(0)(text)
+
+
+def add_part(command: argparse.ArgumentParser) -> None:
+    """Add the options that say which part of a text is read."""
+    command.add_argument(
+        "--from",
+        dest="start",
+        type=text_bound,
+        metavar="WHERE",
+        help="where in the text to begin: tokens, or a share of its characters such as 0.5 (default: its beginning)",
+    )
+    command.add_argument(
+        "--to", dest="stop", type=text_bound, metavar="WHERE", help="where to end, likewise (default: its end)"
+    )
 
 
 def _refuse(wrong: bool, words: str, text: str) -> None:

@@ -40,6 +40,7 @@ def description(
         "cache_bytes_per_token": cached.bytes(size),
         "cache_bytes_by_layer": {"keys": [n * size for n in cached.keys], "values": [n * size for n in cached.values]},
         "cache_bytes_per_sequence": cache_bytes(config, plan, over, number=size),
+        "cache_bytes_of_first_token": sum(cached.first) * size,
         "context": over,
         "flops_per_token": flops(config, plan, over),
         "depth_vectors": depth_memory(config, plan) // config.d_model,
@@ -88,6 +89,8 @@ def print_description(about: dict[str, Any], plan: Plan) -> None:
     for kind, numbers in about["cache_bytes_by_layer"].items():
         same = ((number, len(list(group))) for number, group in groupby(numbers))
         print(f"  {kind:7}" + ", ".join(f"{number:,}" if n == 1 else f"{n} x {number:,}" for number, n in same))
+    if about["cache_bytes_of_first_token"]:
+        print(f"  and of each sequence's first token {about['cache_bytes_of_first_token']:,} bytes")
     whole = about["cache_bytes_per_sequence"]
     if whole < about["context"] * about["cache_bytes_per_token"]:
         print(f"  under their windows, {whole:,} bytes for {about['context']:,} tokens")

@@ -11,7 +11,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.commands import OUT, Commands, whole_from
+from experiments.cli.commands import OUT, Commands, add_part, whole_from
 from experiments.commands.prompt_losses import prompt_losses, reference_lines
 from experiments.store.folders import Json, UserError
 from experiments.training.layer_probes import FAMILIES
@@ -51,7 +51,10 @@ def add_to(commands: Commands) -> None:
         resumes=True,
     )
     _add_options(command)
-    command.add_argument("--what", help=f"some of {', '.join(FAMILIES)} (default: all that the runs can be asked)")
+    command.add_argument(
+        "--what",
+        help=f"some of {', '.join(FAMILIES)} (default: all that have a meaning, but for those that take minutes)",
+    )
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
@@ -78,6 +81,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         "tokens drawn at random (default: what a training holds out; of others' models stdlib, or random where there "
         "is no tokenizer.json)",
     )
+    add_part(command)
     command.add_argument("--variant", help="what published weights are of, such as resformer (default: vanilla)")
     command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
     command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
@@ -94,6 +98,8 @@ def _choices(options: argparse.Namespace) -> Choices:
         context=options.context,
         text=options.text,
         variant=options.variant,
+        start=options.start,
+        stop=options.stop,
     )
 
 
@@ -136,13 +142,14 @@ def evaluate(options: argparse.Namespace) -> int:
 def _tasks(options: argparse.Namespace) -> int:
     from experiments.commands import harness
 
-    for option in ("tokens", "batch", "context", "data", "text"):
+    names = {"start": "from", "stop": "to"}
+    for option in ("tokens", "batch", "context", "data", "text", "start", "stop"):
         if getattr(options, option) is not None:
-            raise UserError(f"--{option} is for losses, and --tasks has its own data")
-    names = tuple(name for name in options.tasks.split(",") if name)
-    if not names:
+            raise UserError(f"--{names.get(option, option)} is for losses, and --tasks has its own data")
+    tasks = tuple(name for name in options.tasks.split(",") if name)
+    if not tasks:
         raise UserError("--tasks: name one or more, separated by commas")
-    asked_for = harness.Tasks(names, options.tasks_from, options.fewshot, limit=options.limit)
+    asked_for = harness.Tasks(tasks, options.tasks_from, options.fewshot, limit=options.limit)
     scores = harness.evaluate_tasks(
         options.runs, asked_for, variant=options.variant, device=options.device, out=options.out
     )
@@ -181,34 +188,58 @@ def probe(options: argparse.Namespace) -> int:
     from experiments.commands import probing
 
     what = None if options.what is None else [name.strip() for name in options.what.split(",")]
-    probed = probing.probe(options.runs, what, choices=_choices(options), device=options.device, out=options.out)
-    return _report_probed(probed, options.json)
+    shown: set[str] = set()
+    alone = len(options.runs) == 1 and not options.json
 
+    def show(name: str, about: Json, result: Json) -> None:
+        if alone:
+            print("\n".join(_family_lines(name, [about], [result])), flush=True)
+            shown.add(name)
 
-def _report_probed(probed: Probed, as_json: bool) -> int:
-    from experiments.commands.layer_figures import looks, panels_of, series
-
-    if as_json:
+    probed = probing.probe(
+        options.runs, what, choices=_choices(options), device=options.device, out=options.out, show=show
+    )
+    if options.json:
         print(json.dumps({"folder": str(probed.folder), **probed.record}, indent=1))
         return 0
-    runs = probed.record["runs"]
-    labels = [look["label"] for look in looks(runs)]
-    width = max(map(len, labels))
-    for label, run in zip(labels, runs, strict=True):
-        print(f"{label}: {run['sequences']:,} sequences, {run['tokens']:,} tokens of {run['data']}; {run['folder']}")
-    for family, results in probed.record["families"].items():
-        for panel in panels_of(family, probed.record):
-            if not panel.by_layer:
-                continue
-            unit = panel.y.replace("$", "")  # which stand around mathematics in a figure
-            print(f"{family}: {panel.title[0].lower()}{panel.title[1:]}, {unit}, by {panel.x}")
-            shown = [series(panel, result) for result in results]
-            places = sorted({x for one in shown if one for x in one.x})
-            for label, one in zip(labels, shown, strict=True):
-                values = dict(zip(one.x, one.values, strict=True)) if one else {}
-                print(f"  {label:{width}}  {'  '.join(_number(values.get(x)) for x in places)}")
-    print(f"figures and numbers: {probed.folder}")
+    _report_probed(probed, shown)
     return 0
+
+
+def _report_probed(probed: Probed, shown: set[str]) -> None:
+    """Print what was probed, and the results that were not shown as they came."""
+    from experiments.commands.layer_figures import looks
+
+    runs = probed.record["runs"]
+    for look, run in zip(looks(runs), runs, strict=True):
+        counts = f"{run['sequences']:,} sequences, {run['tokens']:,} tokens"
+        print(f"{look['label']}: {counts} of {run['data']}; {run['folder']}")
+    for family, results in probed.record["families"].items():
+        if family not in shown:
+            print("\n".join(_family_lines(family, runs, results)))
+    print(f"figures and numbers: {probed.folder}")
+
+
+def _family_lines(family: str, runs: list[Json], results: list[Json]) -> list[str]:
+    """Return a family's results for some runs: per panel a row of layers, and a row for each run."""
+    from experiments.commands.layer_figures import STATE, looks, panels_of, series
+
+    labels = [look["label"] for look in looks(runs)]
+    lines = []
+    for panel in panels_of(family, {"families": {family: results}}):
+        if not panel.by_layer:
+            continue
+        unit = panel.y.replace("$", "")  # which stand around mathematics in a figure
+        lines.append(f"{family}: {panel.title[0].lower()}{panel.title[1:]}, {unit}, by {panel.x}")
+        each = [series(panel, result) for result in results]
+        places = sorted({x for one in each if one for x in one.x})
+        head = "passed" if panel.x == STATE else "layer"
+        width = max(map(len, (*labels, head)))
+        lines.append(f"  {head:{width}}  {'  '.join(f'{x:>9}' for x in places)}")
+        for label, one in zip(labels, each, strict=True):
+            values = dict(zip(one.x, one.values, strict=True)) if one else {}
+            lines.append(f"  {label:{width}}  {'  '.join(_number(values.get(x)) for x in places)}")
+    return lines
 
 
 def _number(value: float | None) -> str:

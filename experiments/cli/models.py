@@ -6,8 +6,9 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from experiments import catalogue
 from experiments.cli.commands import Commands, check_figure, whole_number
@@ -16,6 +17,9 @@ from experiments.store.folders import UserError
 from icl.files import write_atomically
 from theory.plans.papers import rooms
 from theory.plans.variants import VARIANTS
+
+if TYPE_CHECKING:
+    from experiments.training.model_folders import ModelFolder
 
 Rows = list[dict[str, Any]]
 
@@ -75,9 +79,7 @@ def describe(options: argparse.Namespace) -> int:
     if options.figure is not None:
         check_figure(options.figure)
     if Path(options.preset).is_dir():
-        from experiments.training.model_folders import one_model
-
-        model_folder = one_model(Path(options.preset), options.variant)
+        model_folder = _described(Path(options.preset), options.variant)
         config, plan, variant = model_folder.architecture, model_folder.plan, model_folder.name
     else:
         config, plan = model(options.preset, options.variant)
@@ -96,6 +98,25 @@ def describe(options: argparse.Namespace) -> int:
         if not options.json:
             print(f"figure: {options.figure}")
     return 0
+
+
+def _described(folder: Path, variant: str | None) -> ModelFolder:
+    """Return the model in a folder; of a vanilla one, with a variant, the model that it would be converted to."""
+    from experiments.training import user_files
+    from experiments.training.model_folders import model_folder, one_model
+    from theory.errors import BadInput
+    from theory.plans.names import resolve
+
+    if variant is None:
+        return one_model(folder, None)
+    try:
+        found = model_folder(folder)
+    except (UserError, BadInput):  # weights of a variant that their folder does not say
+        return one_model(folder, variant)
+    if found.plan != resolve("vanilla", found.architecture.shape):
+        return one_model(folder, variant)
+    plan = user_files.fitting(variant, found.architecture)
+    return replace(found, name=f"{found.name} as {variant}", plan=plan)
 
 
 def variants(options: argparse.Namespace) -> int:

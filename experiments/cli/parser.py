@@ -26,10 +26,12 @@ TOPICS = {  # modules, in the order of the help, with their commands
     "data": ("data",),
     "training": ("train",),
     "checkpoints": ("import", "export", "convert"),
+    "advise": ("advise",),
     "generate": ("generate",),
     "evaluate": ("evaluate", "probe"),
     "ledger": ("verify", "claim"),
     "bench": ("bench",),
+    "rental": ("rental",),
     "about": ("help",),
 }
 

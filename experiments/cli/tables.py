@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console as RichConsole
 
     from experiments.store.folders import Json
     from experiments.verdicts.checks import Judgement
@@ -147,10 +147,23 @@ def _print_last(models: Sequence[dict[str, Any]]) -> None:
         print(f"There predicting zero loses {first['others']['zero']:.4f}; a model near that has not learned the task.")
 
 
+class Plain:
+    """The console where rich is not installed, as on a rented machine: text as it is."""
+
+    def print(self, text: str, **_: object) -> None:
+        """Print text, whatever its style."""
+        print(text)
+
+
+Console = Union["RichConsole", Plain]
+
+
 def terminal() -> Console:
     """Return where tables are printed; a log file has no edge to wrap at."""
-    from rich.console import Console
-
+    try:
+        from rich.console import Console
+    except ImportError:
+        return Plain()
     console = Console()
     return console if console.is_terminal else Console(width=LOG_WIDTH)
 
@@ -164,6 +177,9 @@ def print_rows(console: Console, title: str, columns: Sequence[str], rows: Seque
         columns: names of the columns, of which the first, verdicts and reasons are words.
         rows: cells of each row; a row with a label alone is a heading.
     """
+    if isinstance(console, Plain):
+        _print_plain(title, columns, rows=rows)
+        return
     from rich.measure import Measurement
     from rich.padding import Padding
     from rich.table import Table
@@ -187,6 +203,14 @@ def print_rows(console: Console, title: str, columns: Sequence[str], rows: Seque
         console.print(Padding(Text(label.strip(), style="" if values else "italic"), (0, 0, 0, indent)))
         if values:
             console.print(Padding(Text(values), (0, 0, 0, indent + 4)))
+
+
+def _print_plain(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns as wide as their longest cell."""
+    every = [tuple(columns), *map(tuple, rows)]
+    widths = [max(len(row[i]) for row in every) for i in range(len(columns))]
+    for line in [*filter(None, [title]), *("  ".join(map(str.ljust, row, widths)).rstrip() for row in every)]:
+        print(line)
 
 
 def _named(column: str, cell: str) -> str:

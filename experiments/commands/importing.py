@@ -1,4 +1,4 @@
-"""Imports of published weights as folders of our own, and exports of models for transformers, or under another plan."""
+"""Imports of published weights as folders of our own, and exports of models for transformers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import commit, versions
-from experiments.training import extension, user_files
+from experiments.training import extension
 from experiments.training.model_folders import BESIDE, IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
 from icl.files import new_folder
-from theory.plans.architecture import Tokens
 from theory.plans.suggestions import unknown
 from theory.plans.written import to_json
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
 HUB, HF = "hf:", "hf"
-SHORT = 32  # tokens by which two models are compared
 BEFORE = "before"  # in config.json: what is known of a converted model's source
 OF_TRAININGS = ("key", "arm", "parameters", "tokens", "data", "loss", "device", "versions", "commit", "source")
 OF_OTHERS = ("name", "variant", "model_type", IMPORTED, "sha256_of_files", BEFORE, "versions", "commit")
@@ -59,7 +57,7 @@ def import_(source: str, out: Path | str, *, variant: str | None = None) -> Save
     there already.
     """
     place, folder = Path(out), _downloaded(source) if source.startswith(HUB) else Path(source)
-    _free(place)
+    free(place)
     _check_layout(source, folder)
     original = model_folder(folder, variant)
     if original.kind != "published":
@@ -72,56 +70,14 @@ def import_(source: str, out: Path | str, *, variant: str | None = None) -> Save
         at(1, "digests")
         about = _about(source, folder, variant, kind=config["model_type"])
         at(2, "writing")
-        _write(place, model, about, before=folder, texts=texts)
+        write(place, model, about, before=folder, texts=texts)
         at(3)
-    return SavedModel(place, model_folder(place), _plain(model))
+    return SavedModel(place, model_folder(place), is_plain(model))
 
 
-def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean") -> SavedModel:
-    """Write a folder with another folder's model under another plan (`icl.conversion`), to be trained on.
-
-    Raises UserError or BadInput for what is not there or has no meaning, and for an `out` that is there already.
-    """
-    from icl.conversion import convert as converted
-
-    place, original = Path(out), model_folder(Path(run))
-    _free(place)
-    plan = user_files.fitting(variant, original.architecture)
-    with progress(f"converting {run}", 3) as at:
-        at(0, "reading")
-        trained = original.model("cpu")
-        at(1, how)
-        model = converted(trained, plan, how)
-        about = {
-            "name": f"{original.name} as {variant}",
-            "variant": variant,
-            IMPORTED: {"from": str(run), "type": f"converted, {how}"},
-            "sha256_of_files": _digests(original.folder),
-            BEFORE: _origin(original),
-        }
-        at(2, "writing")
-        _write(place, model, about, before=original.folder, texts={} if original.published else _texts(original))
-        at(3)
-    return SavedModel(place, model_folder(place), _plain(model), change=_change(trained, model))
-
-
-def _change(before: Decoder, after: Decoder) -> float | None:
-    """Return |after - before| / |before| of two models' scores for some tokens; None if they do not read tokens."""
-    import torch
-
-    stem = before.config.stem
-    if not isinstance(stem, Tokens):
-        return None
-    length = min(SHORT, before.config.context)
-    tokens = torch.randint(stem.vocab, (1, length), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        old, new = (model.eval()(tokens).float() for model in (before, after))
-    return float((new - old).norm() / old.norm())
-
-
-def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mapping[str, str]) -> None:
+def write(place: Path, model: Decoder, about: Json, before: Path, texts: Mapping[str, str]) -> None:
     """Write a folder, under a temporary name until it is whole.  before: a folder whose tokenizer goes with it."""
-    from icl.models.saved import PLAN, weights
+    from icl.models.saved import PLAN, write_weights
     from icl.published.writing import check_finite
 
     for name, parameter in model.named_parameters():
@@ -133,20 +89,20 @@ def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mappin
                 shutil.copy(before / name, part / name)
         for name, text in {**texts, PLAN: json.dumps(to_json(model.plan))}.items():
             (part / name).write_text(text, encoding="utf-8")
-        (part / WEIGHTS).write_bytes(weights(model))
+        write_weights(model, part / WEIGHTS)
         sizes = {"plan": f"in {PLAN}", "architecture": asdict(model.config)}
         count = sum(p.numel() for p in model.parameters())
         part.write("config.json", {**about, **sizes, "parameters": count, "versions": versions(), "commit": commit()})
 
 
-def _digests(folder: Path) -> dict[str, str]:
+def digests(folder: Path) -> dict[str, str]:
     """Return digests of the files that hold a folder's weights, however many."""
     from icl.published.files import weight_files
 
     return {path.name: digest_of(path) for path in weight_files(folder)}
 
 
-def _origin(original: ModelFolder) -> Json:
+def origin(original: ModelFolder) -> Json:
     """Return where a converted model's weights come from: of a training its recipe, data and provenance.
 
     Of others' weights it is what their folder says; of a model that was itself converted, also what was before that.
@@ -163,7 +119,7 @@ def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
         "name": f"{name} {variant}" if variant else name,
         "variant": variant or "as imported",
         IMPORTED: {"from": source, "type": kind},
-        "sha256_of_files": _digests(folder),
+        "sha256_of_files": digests(folder),
     }
 
 
@@ -194,12 +150,12 @@ def export(
     if standalone and to != HF:
         raise UserError(f"--standalone writes a model file for transformers, and not the layout {to}")
     original = model_folder(Path(run))
-    _free(Path(out))
+    free(Path(out))
     with progress(f"exporting {run}", 2) as at:
         at(0, "reading")
         model = original.model("cpu")
-        plain = _plain(model)
-        texts = {} if original.published else _texts(original)
+        plain = is_plain(model)
+        texts = {} if original.published else texts_of(original)
         beside = [original.folder / name for name in BESIDE if (original.folder / name).is_file()]
         at(1, "writing")
         if standalone:
@@ -214,7 +170,7 @@ def export(
     return SavedModel(Path(out), original, plain, layout=None if to == HF else to, module=module)
 
 
-def _texts(original: ModelFolder) -> dict[str, str]:
+def texts_of(original: ModelFolder) -> dict[str, str]:
     """Return the files with which transformers reads a training's tokenizer; none unless it is of byte pairs."""
     from icl.data.tokenizers import END, BytePairs, saved_tokenizer
 
@@ -233,10 +189,10 @@ def _texts(original: ModelFolder) -> dict[str, str]:
     }
 
 
-def _plain(model: Decoder) -> bool:
-    from icl.published.writing import is_plain
+def is_plain(model: Decoder) -> bool:
+    from icl.published import writing
 
-    return is_plain(model)
+    return writing.is_plain(model)
 
 
 def _check_layout(source: str, folder: Path) -> None:
@@ -250,7 +206,7 @@ def _check_layout(source: str, folder: Path) -> None:
         raise UserError(f"{source} holds no model as transformers writes it: config.json is missing")
 
 
-def _free(place: Path) -> None:
+def free(place: Path) -> None:
     if place.exists() or place.is_symlink():
         raise UserError(f"{place} is there already; nothing is written over")
     if not place.resolve().parent.is_dir():

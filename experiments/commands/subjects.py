@@ -36,6 +36,10 @@ class Choices:
     text      a source as `icl.data.sources.documents` takes it, or `random`; by default what a training holds out, of
               others' models stdlib where a tokenizer lies beside them, else random tokens
     variant   what published weights are of; by default vanilla
+    start     where the part of the text begins that is read: tokens, or a share of its characters; by default the
+              text's beginning
+    stop      where it ends, likewise; by default the text's end
+    spread    of how many times as much of the text, as far as it goes, sequences are taken evenly
     """
 
     sample: Sample = field(default_factory=Sample)
@@ -43,6 +47,9 @@ class Choices:
     context: int | None = None
     text: str | None = None
     variant: str | None = None
+    start: int | float | None = None
+    stop: int | float | None = None
+    spread: int = 1
 
 
 class Subject(Protocol):
@@ -144,6 +151,8 @@ def subject(folder: Path, choices: Choices | None = None) -> Subject:
     model_folder = any_model(folder, choices.variant)
     if model_folder.published or choices.text is not None:
         return _on_any_text(model_folder, choices)
+    if choices.start is not None or choices.stop is not None:
+        raise UserError("--from and --to are for the text that --text names; a training says itself what it holds out")
     return _trained(model_folder, choices)
 
 
@@ -165,7 +174,7 @@ def _trained(model_folder: ModelFolder, choices: Choices) -> Trained:
 
 def _on_any_text(model_folder: ModelFolder, choices: Choices) -> Published:
     """Return a subject on text by the tokenizer that lies beside the weights, which a training leaves there too."""
-    from icl.data.published import TOKENIZER, PublishedTokenizer, random_sequences, sequences
+    from icl.data.published import TOKENIZER, Part, PublishedTokenizer, random_sequences, sequences
     from icl.published.files import weight_files
 
     folder, architecture = model_folder.folder, model_folder.architecture
@@ -178,13 +187,15 @@ def _on_any_text(model_folder: ModelFolder, choices: Choices) -> Published:
     if model_folder.kind == "initial" and choices.text not in (None, RANDOM):
         raise UserError(f"{folder} is a preset, which has no tokenizer: it is asked about tokens drawn at random")
     source = (STDLIB if (folder / TOKENIZER).is_file() else RANDOM) if choices.text is None else choices.text
+    part = Part(choices.start or 0, choices.stop)
+    if source == RANDOM and str(part):
+        raise UserError("--from and --to are for text, and tokens drawn at random have no parts")
     if source == RANDOM:
         drawn, data = random_sequences(context + 1, count, vocab), "text drawn at random"
     else:
-        drawn, data = (
-            sequences(PublishedTokenizer(folder), source, context + 1, count=count, vocab=vocab),
-            f"the text of {source}",
-        )
+        tokenizer = PublishedTokenizer(folder)
+        drawn = sequences(tokenizer, source, context + 1, count, vocab, part=part, spread=choices.spread)
+        data = f"the text of {source} {part}".rstrip()
     check_spread(count, context)
     check_spread(len(drawn), context, f"all that {source} holds")
     initial = [f"initial weights, seed {model_folder.seed}"] if model_folder.kind == "initial" else None

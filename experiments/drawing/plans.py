@@ -105,6 +105,7 @@ def _cell(
     if source.head != head:
         words += f":{source.head}"
     words += "<" * source.shift
+    words += {"first": "^", "later": ""}.get(source.where, "")
     if words and labelled and size[0] * max(1.2, 0.22 * plan.shape.heads) / plan.shape.heads > 0.035 * len(words):
         ink = "white" if sum(to_rgb(color)) < 1.8 else "black"
         middle = (corner[0] + size[0] / 2, corner[1] + size[1] / 2)

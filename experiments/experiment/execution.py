@@ -15,11 +15,13 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from experiments.experiment.protocol import Continued, Experiment, Profile, Retiring, Tabled, figure_files
 from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.processes import one_thread
+from experiments.store.progress import warn
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
 from experiments.verdicts.checks import Judgement, judgement, undecided, worst
@@ -206,6 +208,10 @@ def summary(run: RunFolder) -> Json:
 
 
 def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunFolder) -> None:
+    """Draw the figures; without matplotlib, as on a rented machine, they are left to the next run elsewhere."""
+    if find_spec("matplotlib") is None:
+        warn(f"{experiment.name}: no figure, as matplotlib is not there; the same command draws it where it is")
+        return
     from experiments.drawing.style import drawing, save
 
     with drawing():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -18,12 +18,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Use one thread for BLAS and torch: in what is loaded, now or in here, and in processes that are spawned here."""
-    from threadpoolctl import threadpool_limits
-
     loaded = sys.modules.get("torch")
     before = loaded.get_num_threads() if loaded else os.cpu_count() or 1
     try:
-        with one_thread_environment(), threadpool_limits(1):
+        with one_thread_environment(), _blas_threads(1):
             if loaded:
                 loaded.set_num_threads(1)
             yield
@@ -36,15 +34,27 @@ def one_thread() -> Iterator[None]:
 def threads(count: int) -> Iterator[None]:
     """Use so many threads for torch, which is loaded, and for BLAS in what is."""
     import torch
-    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        with threadpool_limits(count):
+        with _blas_threads(count):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def _blas_threads(count: int) -> AbstractContextManager[object]:
+    """Use so many threads in what is loaded of BLAS; without threadpoolctl, as on a rented machine, as many as before.
+
+    That costs time where several processes share the cores, and no digit that is printed.
+    """
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return nullcontext()
+    limits: AbstractContextManager[object] = threadpool_limits(count)
+    return limits
 
 
 def one_thread_environment() -> AbstractContextManager[None]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from experiments.store.folders import Json, UserError
 from experiments.training.by_layer import Average, Measured, averaged
+from theory.plans.accounting import flops
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.plan import Plan
 
@@ -251,29 +252,58 @@ def _without_pairs(config: Architecture, plan: Plan) -> str:
     return "compares heads, of which there is one" if most < 2 else ""
 
 
+def _of_states(config: Architecture, _tokens: int) -> float:
+    """Return the operations per token of a head and a linear probe of every state."""
+    head = 2 * config.stem.vocab * config.d_model if isinstance(config.stem, Tokens) else 0
+    return (config.n_layers + 1) * (head + DOUBLE * 4 * config.d_model**2)
+
+
+def _of_pairs_of_heads(config: Architecture, tokens: int) -> float:
+    """Return the operations per token of products of every two heads' attention."""
+    return _of_weights(config, tokens) + DOUBLE * 2.0 * config.n_layers * config.n_heads**2 * tokens
+
+
+def _of_weights(config: Architecture, tokens: int) -> float:
+    """Return the operations per token of all weights of attention, which no fused kernel makes."""
+    return MADE * config.n_layers * config.n_heads * tokens
+
+
+DOUBLE = 2.5  # times that an operation takes in float64
+MADE = 400.0  # operations that take as long as a weight of attention that is written to memory, read and summed
+
+
 @dataclass(frozen=True)
 class Family:
     """A family of measurements.
 
-    measure     of a model, its task and batches obstacles   for an architecture under a plan, why it cannot be
-    measured; empty if it can
+    Attributes:
+        measure: The measurement of a model, its task and batches.
+        obstacles: For an architecture under a plan, why it cannot be measured; empty if it can.
+        passes: Forward passes that it takes, a backward pass counting two.
+        more: Further operations per token, of an architecture and so many tokens a sequence.
     """
 
     measure: Callable[[Decoder, HeldOut, Sequence[Batch]], Json]
     obstacles: tuple[Callable[[Architecture, Plan], str], ...] = ()
+    passes: float = 1.0
+    more: Callable[[Architecture, int], float] = lambda _config, _tokens: 0.0
 
     def obstacle(self, config: Architecture, plan: Plan) -> str:
         return next((why for obstacle in self.obstacles if (why := obstacle(config, plan))), "")
 
+    def operations(self, config: Architecture, plan: Plan, tokens: int) -> float:
+        """Return about how many operations it takes per token, in sequences of so many tokens."""
+        return self.passes * flops(config, plan, (tokens + 1) // 2) + self.more(config, tokens)
+
 
 FAMILIES = {
-    "entropy": Family(entropy, (_without_shares,)),
-    "importance": Family(importance, (_without_shares,)),
+    "entropy": Family(entropy, (_without_shares,), more=_of_weights),
+    "importance": Family(importance, (_without_shares,), more=_of_weights),
     "spectrum": Family(spectrum),
     "similarity": Family(similarity),
     "norms": Family(norms),
-    "heads": Family(heads, (_without_pairs,)),
-    "gradients": Family(gradients),
-    "lens": Family(lens),
-    "induction": Family(induction, (_without_tokens, _without_shares)),
+    "heads": Family(heads, (_without_pairs,), more=_of_pairs_of_heads),
+    "gradients": Family(gradients, passes=3),
+    "lens": Family(lens, passes=2, more=_of_states),
+    "induction": Family(induction, (_without_tokens, _without_shares), more=_of_weights),
 }

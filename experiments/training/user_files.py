@@ -1,11 +1,14 @@
 """Plans from a user's own file: `my_plans.py:mine`, a function from a shape to a plan, wherever a variant is named.
 
-It takes options and joins other variants as named variants do: my_plans.py:mine:layer=2+gqa:group=4.  The file is run
-here and nowhere below: `theory` and `icl` take names of their own variants, and plans.
+A plan itself stands in `plan.json`, as `crosslayer advise` writes it (`theory.plans.written`).
+
+A function takes options and joins other variants as named variants do: my_plans.py:mine:layer=2+gqa:group=4.  The file
+is run here and nowhere below: `theory` and `icl` take names of their own variants, and plans.
 """
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from collections.abc import Callable
@@ -18,6 +21,7 @@ from theory.plans import names
 from theory.plans.architecture import Architecture
 from theory.plans.names import BadName
 from theory.plans.plan import Plan, Shape
+from theory.plans.written import from_json
 
 
 def names_a_file(variant: str) -> bool:
@@ -45,7 +49,27 @@ def _plan(part: str, shape: Shape) -> Plan:
     name, options = names.parsed(part)
     if not names.is_file(name):
         return names.resolve(part, shape)
+    if name.endswith(".json"):
+        if options:
+            raise BadName(f"{name}: a plan in a file has no options")
+        return _written(Path(name), shape)
     return names.called(name, _function(name), options, first=shape)
+
+
+def _written(path: Path, shape: Shape) -> Plan:
+    """Return the plan in a JSON file.  Raises BadName for one that is not there, is none, or is for another shape."""
+    try:
+        plan = from_json(json.loads(path.read_bytes()))
+    except OSError as error:
+        raise BadName(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadName(f"{path} holds no plan ({error})") from None
+    if plan.shape != shape:
+        raise BadName(
+            f"{path} is for {plan.shape.layers} layers of {plan.shape.heads} value heads, and the model has "
+            f"{shape.layers} of {shape.heads}"
+        )
+    return plan
 
 
 def _function(name: str) -> Callable[..., Plan]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -16,6 +17,42 @@ from theory.errors import BadInput, check_memory
 TOKENIZER = "tokenizer.json"
 ENDS = ("generation_config.json", "config.json")  # which tokens end a text
 AT_A_TIME = 8  # documents that are tokenised at once
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a text: from `start` to `stop`, which are tokens (whole numbers) or shares of its characters.
+
+    Attributes:
+        start: Where it begins.
+        stop: Where it ends; None: where the text does.
+    """
+
+    start: int | float = 0
+    stop: int | float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for bounds out of order, of unlike kinds, or no shares."""
+        bounds = [bound for bound in (self.start, self.stop) if bound is not None]
+        if any(isinstance(bound, float) and not 0 <= bound <= 1 for bound in bounds) or min(bounds) < 0:
+            raise BadInput(f"a part of a text is from and to a share from 0 to 1, or tokens from 0, got {self}")
+        if self.stop is not None and self.start and isinstance(self.start, float) != isinstance(self.stop, float):
+            raise BadInput(f"a part of a text has two shares as its bounds, or two numbers of tokens, got {self}")
+        if self.stop is not None and self.stop <= self.start:
+            raise BadInput(f"a part of a text ends behind its beginning, got {self}")
+
+    def __str__(self) -> str:
+        words = [f"from {self.start:g}"] if self.start else []
+        words += [] if self.stop is None else [f"to {self.stop:g}"]
+        return " ".join(words)
+
+    @property
+    def of_characters(self) -> bool:
+        """True if its bounds are shares of characters."""
+        return isinstance(self.stop, float) or (isinstance(self.start, float) and bool(self.start))
+
+
+WHOLE = Part()
 
 
 class PublishedTokenizer:
@@ -97,11 +134,22 @@ def ends(folder: Path) -> frozenset[int]:
     return frozenset()
 
 
-def sequences(tokenizer: PublishedTokenizer, source: str, length: int, count: int, vocab: int) -> np.ndarray:
+def sequences(
+    tokenizer: PublishedTokenizer,
+    source: str,
+    length: int,
+    count: int,
+    vocab: int,
+    *,
+    part: Part = WHOLE,
+    spread: int = 1,
+) -> np.ndarray:
     """Return the first `count` sequences of `length` tokens of a source's text, or all: int64 (count, length).
 
     source  as `icl.data.sources.documents` takes it; its documents follow one another
     vocab   of the model
+    part    the part of the text that is read
+    spread  of how many times as many sequences, as far as the text holds them, `count` are taken evenly
 
     Each begins as the tokenizer begins a text, and goes on with the text where the one before it ended: its first token
     of text is the last of the one before, which was predicted there and not read.  No more of the source is read than
@@ -112,15 +160,16 @@ def sequences(tokenizer: PublishedTokenizer, source: str, length: int, count: in
     if step < 1:
         raise BadInput(f"{length - 1} tokens hold no text behind the {len(start)} with which every text begins")
     parts: list[np.ndarray] = []
-    for ids in _ids(tokenizer, source):
+    for ids in _ids(tokenizer, source, part):
         if (largest := max(start.max(initial=0), ids.max(initial=0))) >= vocab:
             raise BadInput(f"{tokenizer.path} makes a token {largest}, and the model knows {vocab}")
         parts.append(ids)
-        if sum(map(len, parts)) > count * step:
+        if sum(map(len, parts)) > spread * count * step:
             break
     text = np.concatenate([*parts, start[:0]])
-    there = min(count, max(0, len(text) - 1) // step)
-    rows = [np.concatenate([start, text[i * step : (i + 1) * step + 1]]) for i in range(there)]
+    there = min(spread * count, max(0, len(text) - 1) // step)
+    chosen = [place * there // min(count, there) for place in range(min(count, there))]
+    rows = [np.concatenate([start, text[i * step : (i + 1) * step + 1]]) for i in chosen]
     return np.stack(rows) if rows else np.empty((0, length), np.int64)
 
 
@@ -133,7 +182,32 @@ def random_sequences(length: int, count: int, vocab: int, seed: int = 0) -> np.n
     return np.random.default_rng(seed).integers(vocab, size=(count, length))
 
 
-def _ids(tokenizer: PublishedTokenizer, source: str) -> Iterator[np.ndarray]:
-    stream = documents(source)
-    while texts := [document.text for document in islice(stream, AT_A_TIME)]:
-        yield np.array([i for ids in tokenizer.encode(texts) for i in ids], np.int64)
+def _ids(tokenizer: PublishedTokenizer, source: str, part: Part) -> Iterator[np.ndarray]:
+    """Yield the tokens of a part of a source's text, some documents at a time."""
+    texts: Iterator[str] = (document.text for document in documents(source))
+    if part.of_characters:
+        texts = _characters(source, part)
+    start, stop = (0, None) if part.of_characters else (int(part.start), part.stop)
+    place = 0
+    while batch := list(islice(texts, AT_A_TIME)):
+        ids = np.array([i for ids in tokenizer.encode(batch) for i in ids], np.int64)
+        chosen = ids[max(0, start - place) : None if stop is None else max(0, int(stop) - place)]
+        place += len(ids)
+        if len(chosen):
+            yield chosen
+        if stop is not None and place >= stop:
+            return
+
+
+def _characters(source: str, part: Part) -> Iterator[str]:
+    """Yield the texts of a source between two shares of all its characters."""
+    whole = sum(len(document.text) for document in documents(source))
+    start, stop = round(part.start * whole), round((1.0 if part.stop is None else part.stop) * whole)
+    place = 0
+    for document in documents(source):
+        text = document.text[max(0, start - place) : max(0, stop - place)]
+        place += len(document.text)
+        if text:
+            yield text
+        if place >= stop:
+            return

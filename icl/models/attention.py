@@ -44,7 +44,15 @@ class Attention(Branch):
         of_heads = partial(norm, config, width, kind="rms") if config.qk_norm else None
         stem = config.stem if isinstance(config.stem, Tokens) else None
         self.projections = Projections(
-            d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias, norm=of_heads, stem=stem
+            d,
+            plan,
+            layer,
+            head_sizes(config),
+            group=group,
+            bias=config.qkv_bias,
+            norm=of_heads,
+            stem=stem,
+            rotated=config.rotates(layer),
         )
         gated = config.output_gate != "no"
         reads = self.projections.reads_input or plan.dynamic != "no" or gated or config.parallel
@@ -217,6 +225,8 @@ def attend(
     key, value = (x[0] if lists == 1 else torch.cat(x, dim=2) for x in (keys, values))
     visible, every = (x if x is None or lists == 1 else torch.cat([x] * lists, dim=-1) for x in (frame.visible, bias))
     causal = frame.causal and lists == 1
+    if frame.backend is not None:
+        return frame.backend(frame.layer, query, key, for_queries(value, key.shape[1]))
     if frame.see is not None:
         return _explicit(query, key, value, visible, every, linear=linear, dropout=dropout, see=frame.see)
     if linear or bias is not None or frame.explicit:  # fused kernels have a softmax, and not all a gradient of a bias

@@ -2,7 +2,8 @@
 
 What is kept of a token is what somebody attends over (`theory.plans.plan.lifetimes`, `cached`): projections as they
 are, before a plan's sums, each once, whichever layers read it; of dynamic values the keys' gates too; of a latent its
-slices and the rotary keys; of gates of sources a number per head.  So its bytes per token are those of
+slices and the rotary keys; of gates of sources a number per head; of values that are read at the first token alone
+that token's, in one column.  So its bytes per token are those of
 `theory.plans.accounting.cache`.  Of tables the token's index is kept, and rows are looked up again.  Depth rules keep
 nothing: what they weigh is of one token.  What no layer's window shows any more, nor a shift reaches, is not read
 again, and makes room for what follows: so what is kept of each layer has the room that the windows of the layers that
@@ -16,21 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from icl.models.copying import AssumedCopy
 from icl.models.decoder import Decoder
-from icl.models.frame import Frame
+from icl.models.frame import Frame, limited
 from icl.models.projections import HeadTable, entry, gate_entry
-from icl.models.reading import Reader, Segments
+from icl.models.reading import FIRST, Reader, Segments
 from icl.models.rotary import rotation
 from theory.errors import BadInput
 from theory.plans.architecture import Patches
 from theory.plans.mix import Kind
-from theory.plans.plan import built, lifetimes, shifts
+from theory.plans.plan import built, lifetimes, limits, shifts
 from theory.plans.rooms import AT_ONCE, at_once, gate_span, room, spans
 
 TOKENS = "tokens"  # the entry of the tokens' indices
@@ -52,6 +53,7 @@ class Cache:
         config, plan = model.config, model.config.attending(model.plan)
         of = next(model.parameters())
         self.tokens, self.lengths = tokens, [0] * batch
+        self.steps: dict[Any, Any] = {}
         self.at_once = at_once(config, tokens)
         self.windows = [config.window_of(n) for n in range(1, config.n_layers + 1)]
         kept: dict[tuple[Kind, int], list[int]] = {}
@@ -59,6 +61,11 @@ class Cache:
             if life.cached:
                 kept.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
         which, made = {what: tuple(heads) for what, heads in kept.items()}, built(plan)
+        of_first: dict[tuple[str, int], tuple[int, ...]] = {}
+        for life in lifetimes(plan):
+            if life.first:
+                key = FIRST, life.source.layer
+                of_first[key] = (*of_first.get(key, ()), life.source.head)
         widths: dict[Kind, int] = {"k": config.width, "v": config.width, "g": 1}
         if config.latent is not None:
             widths = {"k": config.latent.rope, "v": config.latent.width // config.n_heads}
@@ -87,7 +94,15 @@ class Cache:
             for name, (heads, width) in sizes.items()
         }
         attentions = model.attentions
-        self.readers: list[Segments] = [attention.attending(which) for attention in attentions]
+        self.firsts: dict[str, Tensor] = {
+            entry("v", n, where="first"): torch.zeros(
+                batch, len(heads), 1, config.width, dtype=of.dtype, device=of.device
+            )
+            for (_, n), heads in of_first.items()
+        }
+        held: dict[tuple[str, int], tuple[int, ...]] = dict(of_first)
+        held |= {(str(kind), n): heads for (kind, n), heads in which.items()}
+        self.readers: list[Segments] = [attention.attending(held) for attention in attentions]
         self.pieces = [_pieces(segments, self.entries) for segments in self.readers]
         # Of each layer: what it makes of this, and which of the heads that it makes; None: all as they are.
         self.made: list[list[tuple[str, list[int] | None]]] = [[] for _ in attentions]
@@ -101,6 +116,11 @@ class Cache:
                 continue
             whole = heads == made[kind, n] or (config.latent is not None and kind == "k")
             self.made[n - 1].append((entry(kind, n), None if whole else [made[kind, n].index(h) for h in heads]))
+        # Of each layer: the entry of what it makes for the first token alone, and which of the heads that it makes.
+        self.made_first: list[list[tuple[str, str, list[int]]]] = [[] for _ in attentions]
+        for (_, n), heads in of_first.items():
+            places = [made["v", n].index(h) for h in heads]
+            self.made_first[n - 1].append((entry("v", n), entry("v", n, where="first"), places))
         if self.tables:
             columns = self.rooms[self.spans[TOKENS]]
             self.entries[TOKENS] = torch.zeros(batch, 1, columns, 1, dtype=torch.int32, device=of.device)
@@ -110,17 +130,22 @@ class Cache:
             for (kind, n), by_shift in shifts(plan).items()
             for shift in by_shift
         }
-        self.references = [min(map(self.span_of, names), default=0, key=_shortest) for names in self.read]
+        self.later = {entry(kind, n, where="later"): entry(kind, n) for kind, n in limits(plan)}
+        spans_read = [[self.span_of(name) for name in names - self.firsts.keys()] for names in self.read]
+        self.references = [min(read, default=0, key=_shortest) for read in spans_read]
 
     def span_of(self, name: str) -> int:
-        """Return the span of the entry from which an entry of the bank is read, shifted or looked up or as it is."""
-        base, _ = self.shifted.get(name, (name, 0))
+        """Return the span of the entry from which an entry of the bank is read, shifted or looked up or as it is.
+
+        Entries of the first token alone have none: they are put where that token stands.
+        """
+        base, _ = self.shifted.get(name, (self.later.get(name, name), 0))
         return self.spans[TOKENS if base in self.tables else base]
 
     @property
     def bytes(self) -> int:
         """The bytes of all room, filled or not."""
-        return sum(x.numel() * x.element_size() for x in self.entries.values())
+        return sum(x.numel() * x.element_size() for x in (*self.entries.values(), *self.firsts.values()))
 
     def pretend(self, tokens: int) -> None:
         """Pretend that `tokens` tokens of each sequence have just been read, to time what follows."""
@@ -255,6 +280,10 @@ class _Past:
     real: tuple[Tensor, Tensor] | None
     _columns: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
+    @property
+    def steps(self) -> dict[Any, Any]:
+        return self.cache.steps
+
     def _seen_columns(self, layer: int) -> tuple[int, int]:
         """Return the first and the last column that layer `layer` is shown, among those of its reference span."""
         window, span = self.cache.windows[layer - 1], self.cache.references[layer - 1]
@@ -286,6 +315,8 @@ class _Past:
         cache = self.cache
         for name, heads in cache.made[layer - 1]:
             self._keep(name, bank[name] if heads is None else bank[name][:, heads])
+        for name, kept, places in cache.made_first[layer - 1]:
+            self._keep_first(kept, bank[name][:, places])
         return cache.readers[layer - 1], {name: self._seen(name, layer) for name in cache.read[layer - 1]}
 
     def keep_tokens(self, tokens: Tensor) -> None:
@@ -295,6 +326,11 @@ class _Past:
 
     def _seen(self, name: str, layer: int) -> Tensor:
         """Return an entry of all tokens that the layer is shown, as the bank would hold it."""
+        if name in self.cache.firsts:
+            held = self.held(layer)
+            return limited(self.cache.firsts[name].expand(-1, -1, held.shape[-1], -1), "first", held)
+        if name in self.cache.later:
+            return limited(self._shown(self.cache.later[name], layer), "later", self.held(layer))
         base, shift = self.cache.shifted.get(name, (name, 0))
         if base not in self.cache.tables:
             return self._shown(base, layer, shift)
@@ -347,6 +383,17 @@ class _Past:
     def extended(self, layer: int, name: str, new: Tensor) -> Tensor:
         self._keep(name, new)
         return self._shown(name, layer)
+
+    def _keep_first(self, name: str, new: Tensor) -> None:
+        """Keep what the first token of each sequence has, where it is among the new ones."""
+        kept = self.cache.firsts[name]
+        if self.real is None:
+            if self.cache.lengths[0] == 0:
+                kept.copy_(new[:, :, :1])
+            return
+        rows, tokens = self.real
+        at_first = self.places[rows, tokens] == 0
+        kept[rows[at_first], :, 0] = new[rows[at_first], :, tokens[at_first]].to(kept.dtype)
 
     def _keep(self, name: str, new: Tensor) -> None:
         kept, span = self.cache.entries[name], self.cache.spans[name]

@@ -124,7 +124,7 @@ class Decoder(nn.Module):
         if self.positions is not None:
             x = x + self.positions[places]
         x = self.dropout(x)
-        depth = self.depth if frame.past is None else in_steps(self.depth, x)
+        depth = self.depth if frame.past is None else in_steps(self.depth, x, frame.past.steps)
         state = depth.start(x)
         bank: Bank = {}
         for layer in self.layers:

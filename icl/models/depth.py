@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.depth_attention import AttentionDepth, TwoPhases
-from icl.models.depth_steps import FEW, StackedReads
+from icl.models.depth_steps import FEW, stacked_reads
 from icl.models.streams import StreamsDepth
 from icl.models.weighted_sum import weighted_sum
 from theory.plans.accounting import two_phases
@@ -92,7 +92,12 @@ def depth_rule(config: Architecture, plan: Plan) -> DepthRule:
     return plan.depth.module(config, plan)
 
 
-def in_steps(rule: DepthRule, embedded: Tensor) -> DepthRule:
-    """Return the rule as it is read fastest for embedded tokens, (batch, T, d_model), that follow others in a cache."""
+def in_steps(rule: DepthRule, embedded: Tensor, steps: dict[Any, Any]) -> DepthRule:
+    """Return the rule as it is read fastest for embedded tokens, (batch, T, d_model), that follow others in a cache.
+
+    steps: what the cache remembers from step to step.
+    """
     few = embedded.shape[:-1].numel() <= FEW and not torch.is_grad_enabled()
-    return StackedReads(rule) if few and isinstance(rule, TwoPhases) and rule.rule.heads == 1 else rule
+    if few and isinstance(rule, TwoPhases) and rule.rule.heads == 1:
+        return stacked_reads(rule, embedded, steps)
+    return rule

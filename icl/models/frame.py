@@ -12,12 +12,18 @@ from torch import Tensor, nn
 from icl.models.rotary import Rotation
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Norm
+from theory.plans.mix import Where
 
 Bank = dict[str, Tensor]
 
 
 class Past(Protocol):
     """The earlier tokens that previous forward passes left (`icl.models.cache`)."""
+
+    @property
+    def steps(self) -> dict[Any, Any]:
+        """What is remembered from step to step beside tokens (`icl.models.depth_steps`)."""
+        ...
 
     def held(self, layer: int) -> Tensor:
         """Return the places of the tokens that layer `layer` attends over, (columns,) or (batch, columns).
@@ -58,6 +64,9 @@ class Frame:
     by_layer    `visible` and `causal` of every layer, where they differ; (): they do not
     explicit    attention's weights are made as they are written, and no fused kernel is used
     see         called once a layer with the weights of its attention, (batch, H, T, columns), which are then explicit
+    backend     attention by somebody else's function, which keeps earlier tokens itself: the layer, from 1, queries,
+                keys and values of these tokens -> what the queries get, (batch, H, T, width); None: our own
+    layer       the layer whose frame this is, from 1; 0: that of all
     """
 
     visible: Tensor | None
@@ -71,6 +80,8 @@ class Frame:
     by_layer: tuple[tuple[Tensor | None, bool], ...] = ()
     explicit: bool = False
     see: Callable[[Tensor], None] | None = None
+    backend: Callable[[int, Tensor, Tensor, Tensor], Tensor] | None = None
+    layer: int = 0
 
     @property
     def looked_up(self) -> Tensor:
@@ -82,9 +93,9 @@ class Frame:
     def of_layer(self, layer: int) -> Frame:
         """Return the frame of one layer, from 1."""
         if not self.by_layer:
-            return self
+            return self if self.backend is None else replace(self, layer=layer)
         visible, causal = self.by_layer[layer - 1]
-        return replace(self, visible=visible, causal=causal, by_layer=())
+        return replace(self, visible=visible, causal=causal, by_layer=(), layer=layer)
 
 
 def windowed(
@@ -123,6 +134,20 @@ def shifted(x: Tensor, tokens: int, before: Tensor | None) -> Tensor:
     there = (column >= 0)[:, None, :, None]
     chosen = x.gather(2, column.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))
     return torch.where(there, chosen, torch.zeros_like(chosen))
+
+
+def limited(x: Tensor, where: Where, places: Tensor | None) -> Tensor:
+    """Return what tokens have at a sequence's first place, or at later ones, and zeros elsewhere.
+
+    Args:
+        x: (batch, heads, T, width).
+        where: first or later.
+        places: Positions of the tokens, (T,) or (batch, T); None: 0, 1, ..., T - 1.
+    """
+    places = torch.arange(x.shape[2], device=x.device) if places is None else places
+    chosen = places == 0 if where == "first" else places > 0
+    chosen = chosen if chosen.dim() == 1 else chosen[:, None]
+    return torch.where(chosen[..., None], x, torch.zeros((), dtype=x.dtype, device=x.device))
 
 
 def for_queries(x: Tensor, heads: int) -> Tensor:

@@ -7,6 +7,7 @@ A parameter of a projection with fewer heads is the same slice of what the full 
 from __future__ import annotations
 
 import hashlib
+import re
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,9 @@ from icl.models.projections import HeadLinear, HeadTable, MergeLinear, learned_n
 from theory.plans.architecture import Architecture
 from theory.plans.depth import Start
 from theory.plans.plan import Plan, learned_parameters
+
+# The names that wrappers put between those of modules: activation checkpointing, torch.compile.
+WRAPPED = re.compile(r"(?:^|(?<=\.))(?:_checkpoint_wrapped_module|_orig_mod)(?:\.|$)")
 
 
 def numbers(seed: int, name: str, shape: torch.Size) -> Tensor:
@@ -65,11 +69,11 @@ class InitialWeights:
 
         Args:
             module: The module that it belongs to.
-            prefix: The module's name in the decoder, "" for the decoder itself.
+            prefix: The module's name in the decoder, "" for the decoder itself; names of wrappers in it do not count.
             short: The parameter's name in the module.
             parameter: The parameter, whole or sharded (a DTensor).
         """
-        name = f"{prefix}.{short}" if prefix else short
+        name = WRAPPED.sub("", f"{prefix}.{short}" if prefix else short)
         _write(parameter, self._weights(module, name, parameter.shape))
 
     def _weights(self, module: nn.Module, name: str, shape: torch.Size) -> Tensor:

@@ -10,7 +10,8 @@ frame go in and come out as tuples, dicts and dataclasses, in which such tools f
 depth rule's weights among it, belongs to the decoder.
 
 A compiler makes other code for every layer, as each has entries of its own in the bank, and all of it counts against
-one limit, 8 by default: set `torch._dynamo.config.recompile_limit` to the number of layers, or more.
+one limit, 8 by default: set `torch._dynamo.config.recompile_limit` to the number of layers, or more, as
+`icl.training.compiling` does.
 """
 
 from __future__ import annotations

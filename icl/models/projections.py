@@ -1,8 +1,9 @@
 """Projections of a layer's attention, and its table of tokens' rows and its gates of sources, where it has some.
 
 The *bank* holds their outputs that this or a later layer reads, as `bank["v3"]`, of shape (batch, heads built, T,
-width); what a plan shifts by a token stands there as `bank["v3<1"]`.  It goes into a layer and comes out of it; nothing
-is remembered in a module.  How heads read it: `icl.models.reading`.
+width); what a plan shifts by a token stands there as `bank["v3<1"]`, and what it reads at a sequence's first token
+alone as `bank["v3@first"]`.  It goes into a layer and comes out of it; nothing is remembered in a module.  How heads
+read it: `icl.models.reading`.
 """
 
 from __future__ import annotations
@@ -12,19 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from icl.models.frame import Bank, Frame, shifted
+from icl.models.frame import Bank, Frame, limited, shifted
 from icl.models.rotary import Rotation
 from icl.models.unset import Embedding, Linear
 from theory.plans.architecture import Architecture, Tokens
-from theory.plans.mix import KINDS, Kind
-from theory.plans.plan import Plan, built, gate_channels, lifetimes, shifts
+from theory.plans.mix import KINDS, Kind, Where
+from theory.plans.plan import Plan, built, gate_channels, lifetimes, limits, shifts
 
 Read = Tensor | tuple[Tensor, Tensor, Tensor]  # what a sublayer reads, or an attention for queries, keys and values
 NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value", "e": "table", "g": "gate"}
 
 
-def entry(kind: Kind, layer: int, shift: int = 0) -> str:
-    """Return the bank's name for the output of a projection or table, shifted by so many tokens."""
+def entry(kind: Kind, layer: int, shift: int = 0, where: Where = "everywhere") -> str:
+    """Return the bank's name for the output of a projection or table, shifted by so many tokens, or limited to some."""
+    if where != "everywhere":
+        return f"{kind}{layer}@{where}"
     return f"{kind}{layer}<{shift}" if shift else f"{kind}{layer}"
 
 
@@ -117,6 +120,7 @@ class Projections(nn.Module):
     made_for    per kind, how many heads and how wide they are; a kind that is left out is not built here
     group       query heads per key/value head
     norm        makes what norms a head's queries, or keys, before they are turned to their positions
+    rotated     whether rotary positions turn this layer's queries and keys
     """
 
     def __init__(
@@ -130,6 +134,7 @@ class Projections(nn.Module):
         bias: bool = False,
         norm: Callable[[], nn.Module] | None = None,
         stem: Tokens | None = None,
+        rotated: bool = True,
     ) -> None:
         super().__init__()
         exist = built(plan)
@@ -153,10 +158,10 @@ class Projections(nn.Module):
                     self.add_module(_norm_of(kind), norm())
         self.gate: HeadLinear | None = None
         if heads := exist.get(("g", layer)):
-            channels = min(gate_channels(plan)[layer] or d_model, d_model)
-            self.gate = HeadLinear(channels, made_for["v"][0], heads, 1, False)
+            self.gate_channels = min(gate_channels(plan)[layer] or d_model, d_model)
+            self.gate = HeadLinear(self.gate_channels, made_for["v"][0], heads, 1, False)
         self.name_of_gate = entry("g", layer)
-        self.normed = norm is not None
+        self.normed, self.rotated = norm is not None, rotated
         lives = lifetimes(plan)
         kept = {entry(life.source.kind, life.source.layer) for life in lives if life.last > layer}
         self.shifts: list[tuple[str, str, int]] = []  # of this layer's entries: the entry, its shifted name, the tokens
@@ -164,6 +169,11 @@ class Projections(nn.Module):
             kept |= {entry(kind, n, shift) for shift, last in by_shift.items() if last > layer}
             if n == layer:
                 self.shifts += [(entry(kind, n), entry(kind, n, shift), shift) for shift in by_shift]
+        self.limits: list[tuple[str, str, Where]] = []  # likewise: the entry, its name at some tokens, which these are
+        for (kind, n), places in limits(plan).items():
+            kept |= {entry(kind, n, where=where) for where, last in places.items() if last > layer}
+            if n == layer:
+                self.limits += [(entry(kind, n), entry(kind, n, where=where), where) for where in places]
         self.kept = frozenset(kept)
         self.name_of_table = entry("e", layer)
 
@@ -174,7 +184,7 @@ class Projections(nn.Module):
 
     def forward(self, x: Read, bank: Bank, frame: Frame) -> Bank:
         """Return the bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
-        bank, rotation = dict(bank), frame.rotation
+        bank, rotation = dict(bank), frame.rotation if self.rotated else None
         for kind, name in self.kinds:
             projection = self.get_submodule(NAMES[kind])
             out = by_head(projection(x if isinstance(x, Tensor) else x[KINDS.index(kind)]), self.widths[kind])
@@ -183,12 +193,14 @@ class Projections(nn.Module):
             bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)
         if self.gate is not None:
             of_values = x if isinstance(x, Tensor) else x[2]
-            bank[self.name_of_gate] = by_head(self.gate(of_values[..., : self.gate.in_features]), 1).sigmoid()
+            bank[self.name_of_gate] = by_head(self.gate(of_values[..., : self.gate_channels]), 1).sigmoid()
         if self.table is not None:
             bank[self.name_of_table] = self.table(frame.looked_up)
         if frame.past is None:  # else the tokens before are there, and what is shifted is made from them
             for name, shifted_name, tokens in self.shifts:
                 bank[shifted_name] = shifted(bank[name], tokens, frame.before)
+            for name, limited_name, where in self.limits:
+                bank[limited_name] = limited(bank[name], where, frame.places)
         return bank
 
     def rotate(self, kind: Kind, projected: Tensor, rotation: Rotation) -> Tensor:

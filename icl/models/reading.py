@@ -9,16 +9,26 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from icl.models.projections import entry, learned_name
-from theory.plans.mix import Gated, Kind, Learned, Mix
+from theory.plans.mix import Gated, Kind, Learned, Mix, Where
 from theory.plans.plan import LearnedParameter, runs
 
-Built = Mapping[tuple[Kind, int], tuple[int, ...]]  # the heads that the bank's entries hold, by kind and layer
+# The heads that the bank's entries hold, by kind and layer; by FIRST and layer where those at the first token differ.
+Built = Mapping[tuple[Kind, int], tuple[int, ...]] | Mapping[tuple[str, int], tuple[int, ...]]
+FIRST = "v@first"
 DENSE = 16  # terms of all heads together, from which on they may be taken as a matrix
+
+
+def held_heads(exist: Built, kind: Kind, layer: int, *, where: Where) -> tuple[int, ...]:
+    """Return the heads that an entry of the bank holds."""
+    known: Mapping[Any, tuple[int, ...]] = exist
+    own = known.get((FIRST, layer)) if where == "first" else None
+    return known[kind, layer] if own is None else own
 
 
 class Weight:
@@ -75,8 +85,9 @@ class Reader:
         sizes: dict[str, int] = {}
         for run in runs(heads, mixes):
             terms: list[Term] = []
-            for weight, kind, layer, head, shift in run.terms:
-                start = exist[kind, layer].index(head) * group
+            for weight, kind, layer, head, shift, where in run.terms:
+                name, held = entry(kind, layer, shift, where), held_heads(exist, kind, layer, where=where)
+                start = held.index(head) * group
                 used: Weight | GateWeight | float
                 match weight:
                     case Learned():
@@ -85,8 +96,8 @@ class Reader:
                         used = GateWeight(weight, exist)
                     case _:
                         used = weight
-                terms.append((used, entry(kind, layer, shift), start))
-                sizes[entry(kind, layer, shift)] = len(exist[kind, layer]) * group
+                terms.append((used, name, start))
+                sizes[name] = len(held) * group
             self.runs.append((run.count * group, terms))
         self.dense = _Dense(self.runs, sizes) if _is_dense(self.runs, sizes) else None
 

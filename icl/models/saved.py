@@ -28,6 +28,7 @@ from theory.plans.plan import Plan
 from theory.plans.written import from_json
 
 CONFIG, WEIGHTS, PLAN = "config.json", "model.safetensors", "plan.json"
+NAMES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}  # safetensors' own
 
 
 def weights(model: Decoder) -> bytes:
@@ -36,6 +37,28 @@ def weights(model: Decoder) -> bytes:
     return _ordered(
         save(tensors, metadata={"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)})
     )
+
+
+def write_weights(model: Decoder, path: Path) -> None:
+    """Write what `weights` returns into a file, a tensor at a time, so that no second copy is held."""
+    tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    kinds = {tensor.dtype for tensor in tensors.values()}
+    if len(kinds) != 1 or (kind := kinds.pop()) not in NAMES:  # tensors of several kinds have an order of their own
+        path.write_bytes(weights(model))
+        return
+    digests = {"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)}
+    header: dict[str, Any] = {"__metadata__": digests}
+    place = 0
+    for name in sorted(tensors):
+        end = place + tensors[name].numel() * kind.itemsize
+        header[name] = {"dtype": NAMES[kind], "shape": list(tensors[name].shape), "data_offsets": [place, end]}
+        place = end
+    content = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    content = content.ljust(-(-len(content) // 8) * 8)
+    with path.open("wb") as file:
+        file.write(len(content).to_bytes(8, "little") + content)
+        for name in sorted(tensors):
+            file.write(_bytes(tensors[name]))
 
 
 def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch.device | str = "cpu") -> Decoder:
@@ -113,6 +136,7 @@ def architecture_of(fields: Mapping[str, Any]) -> Architecture:
         "latent": Latent(**latent) if latent else None,
         "rope_stretched": Stretched(**stretched) if stretched else None,
         "windows": tuple(fields.get("windows", ())),
+        "rotated": tuple(fields.get("rotated", ())),
     }
     return Architecture(**{**fields, **parts})
 
@@ -150,5 +174,11 @@ def _digest_of_plan(plan: Plan) -> str:
 def _digest_of_weights(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        digest.update(name.encode() + b"\0" + tensors[name].flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(name.encode() + b"\0")
+        digest.update(_bytes(tensors[name]))
     return digest.hexdigest()
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    """Return a tensor's bytes as they lie in memory, without a copy."""
+    return tensor.flatten().view(torch.uint8).numpy().data

@@ -136,12 +136,16 @@ def _in_neighbours(name: str, held: Held, part: Tensor) -> Tensor:
     return part.unflatten(0, (-1, 2, held.neighbours // 2)).transpose(1, 2).flatten(0, 2)
 
 
-def vocabulary(architecture: Architecture) -> Tokens | None:
-    """Return the stem of a model that could be a published one: causal, softmax, nothing but what plans vary."""
+def vocabulary(architecture: Architecture, *, layers_differ: bool = False) -> Tokens | None:
+    """Return the stem of a model that could be a published one: causal, softmax, nothing but what plans vary.
+
+    layers_differ: whether such models may have windows and positions in some layers alone.
+    """
     a, stem = architecture, architecture.stem
     plain = (a.mask, a.score, a.normed, a.copy_rank, a.latent) == ("causal", "softmax", "all", None, None)
     branches = (a.output_gate, a.output_scale, a.residual_rank, a.parallel) == ("no", "no", 0, False)
-    plain = plain and branches and not a.windows and not a.differential
+    alike = layers_differ or not (a.windows or a.rotated)
+    plain = plain and branches and alike and not a.differential
     return stem if plain and isinstance(stem, Tokens) else None
 
 

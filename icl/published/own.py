@@ -18,17 +18,18 @@ from icl.published.llama import LLAMA3
 from icl.published.writing import SHARD, dtype_called, named, write_folder
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
-from theory.plans.plan import Plan
+from theory.plans.plan import Plan, limits
 from theory.plans.written import from_json, to_json
 
 TYPE, PREFIX = "crosslayer", "decoder."
 MODULE = "modeling_crosslayer.py"
 CODE = '''"""Read the weights beside it by the package `crosslayer`, which must be installed; no other code runs."""
 
-from icl.published.wrapped import CrosslayerConfig, CrosslayerForCausalLM  # noqa: F401
+from icl.published.wrapped import CrosslayerConfig, CrosslayerForCausalLM, CrosslayerModel  # noqa: F401
 '''
 AUTO = {
     "AutoConfig": "modeling_crosslayer.CrosslayerConfig",
+    "AutoModel": "modeling_crosslayer.CrosslayerModel",
     "AutoModelForCausalLM": "modeling_crosslayer.CrosslayerForCausalLM",
 }
 
@@ -49,6 +50,11 @@ def save(
     numbers, stem = dtype_called(dtype), model.config.stem
     if not isinstance(stem, Tokens):
         raise BadInput("transformers has no place for a model that reads no tokens")
+    if limits(model.plan):
+        raise BadInput(
+            "transformers has no place for a plan that keeps values of the first token alone; `generate` and "
+            "`evaluate` read the folder as it is"
+        )
     about = {
         "architectures": ["CrosslayerForCausalLM"],
         "model_type": TYPE,

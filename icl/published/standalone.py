@@ -21,6 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from icl.models.decoder import Decoder
+from icl.published import standalone_attention as attention
 from icl.published import standalone_text as pieces
 from icl.published.layouts import Held
 from icl.published.llama import EMBEDDING, HEAD, OF_A_LAYER
@@ -48,6 +49,7 @@ REQUIRED: dict[str, Any] = {
     "residual_rank": 0,
     "parallel": False,
     "differential": False,
+    "rotated": (),
 }
 WIDTH = 118
 
@@ -155,7 +157,7 @@ def source(config: Architecture, plan: Plan, name: str) -> str:
         "name": class_of(name),
         "model_type": _model_type(class_of(name)),
         "title": f"{name}: {_title(values, depth)}",
-        "explanation": _explained(values, depth),
+        "explanation": _explained(values, depth, class_of(name)),
         "vocab": str(config.stem.vocab),
         "d": str(config.d_model),
         "d_ff": str(config.d_ff),
@@ -168,19 +170,18 @@ def source(config: Architecture, plan: Plan, name: str) -> str:
         "theta": repr(config.rope_theta),
         "tied": str(config.stem.tied),
         "bias": str(config.qkv_bias),
-        "head_norms": pieces.HEAD_NORMS if config.qk_norm else "",
-        "norm_heads": pieces.NORM_HEADS if config.qk_norm else "",
+        "head_norms": attention.HEAD_NORMS if config.qk_norm else "",
+        "norm_heads": attention.NORM_HEADS if config.qk_norm else "",
         "window": pieces.WINDOW.substitute(window=config.window) if config.window else "",
-        "plain": "visible[None, None]"
-        if config.window
-        else "None if past == 0 or length == 1 else visible[None, None]",
+        "plain": pieces.WINDOWED if config.window else pieces.PLAIN,
         **_rotation(config),
         **_values(values, config),
         **_depth(depth, len(values.own), values),
     }
     names["through"] = pieces.filled(pieces.THROUGH if depth is None else pieces.THROUGH_DEPTH, names)
     layers = [pieces.LAYER] if depth is None else [pieces.DEPTH, pieces.DEPTH_LAYER]
-    whole = [pieces.HEAD, pieces.ROTATION, pieces.ATTENTION, pieces.MLP, *layers, pieces.MODEL]
+    static = [] if len(values.own) == values.heads else [attention.STATIC_LAYER]
+    whole = [pieces.HEAD, attention.ROTATION, *static, attention.ATTENTION, pieces.MLP, *layers, pieces.MODEL]
     return "\n".join(pieces.filled(piece, names) for piece in whole).rstrip("\n") + "\n"
 
 
@@ -189,26 +190,27 @@ def _rotation(config: Architecture) -> dict[str, str]:
     if stretched is None:
         return {"stretched": ""}
     numbers = {"factor": stretched.factor, "low": stretched.low, "high": stretched.high, "former": stretched.context}
-    return {"stretched": pieces.STRETCHED.substitute({name: repr(value) for name, value in numbers.items()})}
+    return {"stretched": attention.STRETCHED.substitute({name: repr(value) for name, value in numbers.items()})}
 
 
 def _values(values: Values, config: Architecture) -> dict[str, str]:
     """Return the names of attention's pieces."""
     carried = not values.plain
-    projection = pieces.ALL_VALUES if len(values.own) == values.heads else pieces.SOME_VALUES
-    text = pieces.VALUES_MIXED if values.mixed else pieces.VALUES_JOINED
+    projection = attention.ALL_VALUES if len(values.own) == values.heads else attention.SOME_VALUES
+    text = attention.VALUES_MIXED if values.mixed else attention.VALUES_JOINED
     if not values.own:
-        projection, text = pieces.FIRST_VALUES, pieces.VALUES_FIRST
+        projection, text = attention.FIRST_VALUES, attention.VALUES_FIRST
     return {
         "attention": "Attention with rotary positions" + (", over values of two layers." if carried else "."),
+        "import_static": "" if len(values.own) == values.heads else attention.IMPORT_STATIC,
+        "own_heads": "" if len(values.own) == values.heads else attention.OWN_HEADS,
         "value_projection": projection.substitute(bias=config.qkv_bias),
-        "values": pieces.VALUES_OWN if values.plain else text.substitute(sum=values.sum),
+        "values": attention.VALUES_OWN if values.plain else text.substitute(sum=values.sum),
         "first_in": "first_value, " if carried else "",
         "last_in": ", first_value" if carried else "",
         "and_first": ", and the first layer's values" if carried else "",
         "first_first": "the first layer's values and " if carried else "",
         "no_first": pieces.NO_FIRST if carried else "",
-        "first_and_sources": "first_value, *sources" if carried else "sources",
         "returned_sources": "first_value, *sources" if carried else "tuple(sources)",
     }
 
@@ -226,11 +228,23 @@ def _depth(depth: DepthAttention | None, own: int, values: Values) -> dict[str, 
         "constants": "\n".join(constants),
         "gain": pieces.GAIN if depth.key_norm else "",
         "query": "(self.query * self.gain)" if depth.key_norm else "self.query",
+        "contents": "the normed sources" if depth.key_norm else "the sources",
+        "becomes": "opens a new source, or is added to the newest" if depth.block > 1 else "is a new source",
+        "call": _call(carried=not values.plain),
         "keys": pieces.NORMED_KEYS if depth.key_norm else pieces.BARE_KEYS,
         "write": pieces.WRITE_BLOCK if depth.block > 1 else pieces.WRITE_FULL,
         "init_depth": pieces.INIT_DEPTH + (f"\n{pieces.INIT_GAIN}" if depth.key_norm else ""),
         "last_read": pieces.LAST_READ,
     }
+
+
+def _call(*, carried: bool) -> str:
+    """Return the call of a layer, in one line or three."""
+    left, first = ("first_value, *sources", "first_value, ") if carried else ("sources", "")
+    arguments = f"{first}rotation, visible, attentions, *sources, past_key_values=past_key_values"
+    if carried:
+        return f"            {left} = layer(\n                {arguments}\n            )"
+    return f"            {left} = layer({arguments})"
 
 
 def _title(values: Values, depth: DepthAttention | None) -> str:
@@ -239,27 +253,30 @@ def _title(values: Values, depth: DepthAttention | None) -> str:
     return f"LLaMA {' and '.join(parts)}." if parts else "LLaMA."
 
 
-def _explained(values: Values, depth: DepthAttention | None) -> str:
-    """Return what the variant is, in paragraphs of the file's docstring."""
+def _explained(values: Values, depth: DepthAttention | None, name: str) -> str:
+    """Return what the variant is, in paragraphs of the file's docstring.
+
+    name: what the names of classes begin with
+    """
     sentences = [values.words()]
     if not values.plain:
         if len(values.own) < values.heads:
             kept = f"{len(values.own)} of {values.heads} value heads" if values.own else "no values"
-            sentences.append(f"Such a layer projects and caches {kept} of its own.")
+            sentences.append(f"Such a layer projects and caches {kept} of its own (`{name}Attention`).")
         else:
-            sentences.append("The sum is what is cached.")
+            sentences.append(f"The sum is what is cached (`{name}Attention`).")
     paragraphs = ["  ".join(sentences)]
     if depth is not None:
         sources = (
-            f"the embedding and the sums of every {depth.block} sublayers' outputs"
+            f"the embedding, and the sum of the outputs of every {depth.block} sublayers (an attention or a "
+            f"feed-forward network is one sublayer)"
             if depth.block > 1
-            else "the embedding and every sublayer's output"
+            else "the embedding and the output of every sublayer, which is an attention or a feed-forward network"
         )
-        normed = "their RMS-normed contents" if depth.key_norm else "their contents"
+        normed = "the sources, RMS-normed" if depth.key_norm else "the sources"
         paragraphs.append(
-            f"There is no residual stream.  What a sublayer reads is a weighted sum of sources: {sources}.  The "
-            f"weights are a softmax of the products of a learned query, one for each sublayer, and {normed} "
-            f"(`DepthAttention`)."
+            f"There is no residual stream.  A sublayer reads a weighted sum of sources: {sources}.  The weights are a "
+            f"softmax over the products of a query, which each sublayer learns, with {normed} (`DepthAttention`)."
         )
     return "\n\n".join(textwrap.fill(paragraph, WIDTH) for paragraph in paragraphs)
 

@@ -18,15 +18,17 @@ Written for the weights beside it, whose sizes are in config.json.  It needs tor
     AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True)
 
 Arguments mean what they mean in transformers' LLaMA.  Attention is torch's scaled_dot_product_attention, whatever
-`attn_implementation` says.
+`attn_implementation` says; with output_attentions it is computed step by step.
 """
 
 from __future__ import annotations
 
 import torch
+import transformers
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
-from transformers import DynamicCache, GenerationMixin, PretrainedConfig, PreTrainedModel
+from transformers import DynamicCache, GenerationMixin, PretrainedConfig, PreTrainedModel, StaticCache
+$import_static
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
@@ -72,116 +74,6 @@ class ${name}Config(PretrainedConfig):
         super().__init__(tie_word_embeddings=tie_word_embeddings, **others)
 ''')
 
-ROTATION = Template('''
-class Rotation:
-    """Rotary positions: pairs (i, i + width / 2) of a head turn by position * theta^(-2 i / width)."""
-
-    def __init__(self, config, position_ids):
-        """position_ids: (batch, T)."""
-        exact = torch.float32 if position_ids.device.type == "mps" else torch.float64
-        even = torch.arange(0, config.head_dim, 2, device=position_ids.device, dtype=exact)
-        rates = config.rope_theta ** (-even / config.head_dim)
-$stretched
-        angles = position_ids[:, None, :, None] * rates
-        self.cos, self.sin = angles.cos(), angles.sin()
-
-    def __call__(self, x):
-        """x: (batch, heads, T, head_dim)."""
-        exact = torch.promote_types(x.dtype, torch.float32)
-        cos, sin = self.cos.to(exact), self.sin.to(exact)
-        a, b = x.to(exact).chunk(2, dim=-1)
-        return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
-''')
-
-STRETCHED = Template("""\
-        # Llama 3.1's longer context: slow pairs turn $factor times slower, fast ones as before.
-        turns = $former * rates / (2 * torch.pi)
-        kept = ((turns - $low) / ($high - $low)).clamp(0, 1)
-        rates = rates * (kept + (1 - kept) / $factor)""")
-
-ATTENTION = Template('''
-class ${name}Attention(nn.Module):
-    """$attention"""
-
-    def __init__(self, config, layer_idx):
-        super().__init__()
-        self.layer_idx, self.head_dim = layer_idx, config.head_dim
-        self.groups = config.num_attention_heads // config.num_key_value_heads
-        width, kv_width = config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim
-        self.q_proj = nn.Linear(config.hidden_size, width, bias=$bias)
-        self.k_proj = nn.Linear(config.hidden_size, kv_width, bias=$bias)
-$value_projection
-        self.o_proj = nn.Linear(width, config.hidden_size, bias=False)
-$head_norms
-
-    def split(self, x):
-        """Split into heads: (batch, T, heads * head_dim) -> (batch, heads, T, head_dim)."""
-        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
-
-    def forward(self, x, rotation, visible, cache$last_in):
-        """Return the output, (batch, T, hidden_size)$and_first.
-
-        x: (batch, T, hidden_size); visible: true where a token may attend, (batch, 1, T, tokens so far); None: causal.
-        """
-        query, key = self.split(self.q_proj(x)), self.split(self.k_proj(x))
-$norm_heads
-        query, key = rotation(query), rotation(key)
-$values
-        out = scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=visible,
-            is_causal=visible is None and x.shape[1] > 1,
-            enable_gqa=self.groups > 1,
-        )
-        return self.o_proj(out.transpose(1, 2).flatten(-2))$last_in
-''')
-
-HEAD_NORMS = """\
-        self.q_norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps)
-        self.k_norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps)"""
-NORM_HEADS = """\
-        query, key = self.q_norm(query), self.k_norm(key)"""
-
-ALL_VALUES = Template("""\
-        self.v_proj = nn.Linear(config.hidden_size, kv_width, bias=$bias)""")
-SOME_VALUES = Template("""\
-        own = config.num_key_value_heads if layer_idx == 0 else OWN_VALUE_HEADS
-        self.v_proj = nn.Linear(config.hidden_size, own * config.head_dim, bias=$bias)""")
-FIRST_VALUES = Template("""\
-        self.v_proj = nn.Linear(config.hidden_size, kv_width, bias=$bias) if layer_idx == 0 else None""")
-
-CACHED = """\
-        if cache is not None:
-            key, value = cache.update(key, value, self.layer_idx)"""
-VALUES_OWN = f"""\
-        value = self.split(self.v_proj(x))
-{CACHED}"""
-# Mixed before they are cached, so that no step mixes the values of earlier tokens again.
-VALUES_MIXED = Template(f"""\
-        value = self.split(self.v_proj(x))
-        if self.layer_idx == 0:
-            first_value = value
-        else:
-            value = $sum
-{CACHED}""")
-# The cache holds a layer's own heads; those of the first layer come from its entry.
-VALUES_JOINED = Template(f"""\
-        value = self.split(self.v_proj(x))
-{CACHED}
-        if self.layer_idx == 0:
-            first_value = value  # of all tokens so far
-        else:
-            value = $sum""")
-VALUES_FIRST = Template(f"""\
-        value = self.split(self.v_proj(x)) if self.layer_idx == 0 else key[:, :0]  # no heads of values to cache
-{CACHED}
-        if self.layer_idx == 0:
-            first_value = value  # of all tokens so far
-        else:
-            value = $sum""")
-
 MLP = Template('''
 class ${name}MLP(nn.Module):
     """A gated feed-forward network."""
@@ -205,16 +97,17 @@ class ${name}DecoderLayer(GradientCheckpointingLayer):
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def forward(self, x, ${first_in}rotation, visible, past_key_values=None):
+    def forward(self, x, ${first_in}rotation, visible, attentions, past_key_values=None):
         """Return the stream after this layer$and_first; arguments as for attention."""
-        out$last_in = self.self_attn(self.input_layernorm(x), rotation, visible, past_key_values$last_in)
+        normed = self.input_layernorm(x)
+        out$last_in = self.self_attn(normed, rotation, visible, past_key_values, attentions$last_in)
         x = x + out
         return x + self.mlp(self.post_attention_layernorm(x))$last_in
 ''')
 
 DEPTH = Template('''
 class DepthAttention(nn.Module):
-    """What one sublayer reads: a softmax over sources, by a learned query and their RMS-normed contents."""
+    """A weighted sum of sources: the weights are a softmax over products of a learned query with $contents."""
 
     def __init__(self, config):
         super().__init__()
@@ -223,7 +116,7 @@ $gain
         self.eps = config.rms_norm_eps
 
     def forward(self, sources):
-        """sources: some of (batch, T, hidden_size) -> their weighted sum."""
+        """Return the weighted sum of sources, (batch, T, hidden_size) each."""
         exact = torch.promote_types(sources[0].dtype, torch.float32)
         stacked = torch.stack(sources).to(exact)
 $keys
@@ -232,7 +125,7 @@ $keys
 
 
 def written(sources, sublayer, out):
-    """Return the sources after a sublayer's output: it opens a new source, or is added to the newest one."""
+    """Return the sources after a sublayer's output, which $becomes."""
 $write
 ''')
 GAIN = """\
@@ -259,10 +152,10 @@ class ${name}DecoderLayer(GradientCheckpointingLayer):
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.attention_read, self.mlp_read = DepthAttention(config), DepthAttention(config)
 
-    def forward(self, ${first_in}rotation, visible, *sources, past_key_values=None):
+    def forward(self, ${first_in}rotation, visible, attentions, *sources, past_key_values=None):
         """Return ${first_first}the sources after this layer; other arguments as for attention."""
         x = self.input_layernorm(self.attention_read(sources))
-        out$last_in = self.self_attn(x, rotation, visible, past_key_values$last_in)
+        out$last_in = self.self_attn(x, rotation, visible, past_key_values, attentions$last_in)
         sources = written(sources, self.sublayer, out)
         out = self.mlp(self.post_attention_layernorm(self.mlp_read(sources)))
         sources = written(sources, self.sublayer + 1, out)
@@ -313,6 +206,7 @@ $last_read
         inputs_embeds=None,
         use_cache=None,
         output_hidden_states=None,
+        output_attentions=None,
     ):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
@@ -320,20 +214,28 @@ $last_read
         use_cache = self.config.use_cache if use_cache is None else use_cache
         if use_cache and past_key_values is None and not (self.gradient_checkpointing and self.training):
             past_key_values = DynamicCache()
-        past = 0 if past_key_values is None else past_key_values.get_seq_length()
-        visible = visible_tokens(x, past, attention_mask, position_ids)
+        past = 0 if past_key_values is None else int(past_key_values.get_seq_length())
+        columns = past + x.shape[1]  # of the keys that are attended over
+        if isinstance(past_key_values, StaticCache):
+            if transformers.__version__.startswith("4."):
+                raise ValueError("past_key_values: a static cache needs transformers 5")
+            columns = past_key_values.layers[0].max_cache_len
+$own_heads
+        visible = visible_tokens(x, past, columns, attention_mask, position_ids)
         if position_ids is None:
             position_ids = torch.arange(past, past + x.shape[1], device=x.device)[None]
         rotation, hidden_states = Rotation(self.config, position_ids), []
+        attentions = [] if output_attentions else None
 $through
         return BaseModelOutputWithPast(
             last_hidden_state=x,
             past_key_values=past_key_values,
             hidden_states=(*hidden_states, x) if output_hidden_states else None,
+            attentions=tuple(attentions) if output_attentions else None,
         )
 
 
-def visible_tokens(x, past, attention_mask, position_ids):
+def visible_tokens(x, past, columns, attention_mask, position_ids):
     """Return the mask of scaled_dot_product_attention: true where a token (row) may attend to another (column).
 
     x: (batch, T, hidden_size), the tokens after `past` others.  None: to all before it, and to itself.
@@ -341,20 +243,21 @@ def visible_tokens(x, past, attention_mask, position_ids):
     length = x.shape[1]
     if attention_mask is not None and attention_mask.dim() == 4:
         return attention_mask if attention_mask.dtype == torch.bool else attention_mask.to(x.dtype)
-    column = torch.arange(past + length, device=x.device)
-    row = column[past:]
+    column = torch.arange(columns, device=x.device)
+    row = column[past : past + length]
     visible = row[:, None] >= column
 $window
     if attention_mask is not None and not attention_mask.bool().all():
         # A padding token sees itself, so that no softmax is over nothing.
-        real = attention_mask[:, None, :].bool() | (row[:, None] == column)
-        return (visible & real)[:, None]
+        real = nn.functional.pad(attention_mask.bool(), (0, columns - attention_mask.shape[1]))
+        return (visible & (real[:, None, :] | (row[:, None] == column)))[:, None]
     if attention_mask is None and position_ids is not None and past == 0:
         # Positions that start again belong to another document, which nothing before it is part of.
         begins = position_ids.diff(dim=-1) != 1
         if begins.any():
             document = nn.functional.pad(begins, (1, 0)).cumsum(dim=-1)
-            return (visible & (document[:, :, None] == document[:, None, :]))[:, None]
+            of_columns = nn.functional.pad(document, (0, columns - length))
+            return (visible & (document[:, :, None] == of_columns[:, None, :]))[:, None]
     return $plain
 
 
@@ -374,12 +277,13 @@ class ${name}ForCausalLM(${name}PreTrainedModel, GenerationMixin):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        past_key_values: DynamicCache | None = None,
+        past_key_values: DynamicCache | StaticCache | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | Tensor = 0,
         output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
         **others,
     ):
         for argument, value in others.items():
@@ -387,6 +291,8 @@ class ${name}ForCausalLM(${name}PreTrainedModel, GenerationMixin):
                 raise ValueError(f"{argument}: this model has no such argument")
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
         output = self.model(
             input_ids,
             attention_mask,
@@ -395,6 +301,7 @@ class ${name}ForCausalLM(${name}PreTrainedModel, GenerationMixin):
             inputs_embeds,
             use_cache,
             output_hidden_states,
+            output_attentions,
         )
         rows = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits, loss = self.lm_head(output.last_hidden_state[:, rows]), None
@@ -406,20 +313,26 @@ class ${name}ForCausalLM(${name}PreTrainedModel, GenerationMixin):
             logits=logits,
             past_key_values=output.past_key_values,
             hidden_states=output.hidden_states,
+            attentions=output.attentions,
         )
+
+    @staticmethod
+    def create_masks_for_generate(attention_mask=None, **_):
+        """Return the mask as it is, for any cache: `visible_tokens` makes the rest."""
+        return attention_mask
 ''')
 THROUGH = Template("""\
 $no_first
         for layer in self.layers:
             hidden_states.append(x)
-            x$last_in = layer(x, ${first_in}rotation, visible, past_key_values=past_key_values)
+            x$last_in = layer(x, ${first_in}rotation, visible, attentions, past_key_values=past_key_values)
         x = self.norm(x)""")
 THROUGH_DEPTH = Template("""\
         sources = [x]  # the embedding, then what sublayers put out
 $no_first
         for layer in self.layers:
-            hidden_states.append(sources[-1])
-            $first_and_sources = layer(${first_in}rotation, visible, *sources, past_key_values=past_key_values)
+            hidden_states.append(sources[-1])  # the newest source
+$call
         x = self.norm(self.last_read(sources))""")
 NO_FIRST = """\
         first_value = None  # which the first layer makes"""
@@ -433,7 +346,7 @@ INIT_GAIN = """\
 WINDOW = Template("""\
     visible = visible & (row[:, None] - column < $window)""")
 
-PLAIN = "None if past == 0 or length == 1 else visible[None, None]"
+PLAIN = "None if past + length == columns and length in (1, columns) else visible[None, None]"
 WINDOWED = "visible[None, None]"
 
 

@@ -33,18 +33,20 @@ class Values:
     @property
     def plain(self) -> bool:
         """True where all layers attend over their own values alone, as in LLaMA."""
-        return not any(layer == 1 for run in self.rule for _, _, layer, _, _ in run.terms)
+        return not any(layer == 1 for run in self.rule for _, _, layer, *_ in run.terms)
 
     @property
     def mixed(self) -> bool:
         """True where every head has a part of its own layer, so that the sums are what is cached."""
-        return len(self.own) == self.heads and all(any(layer != 1 for _, _, layer, _, _ in r.terms) for r in self.rule)
+        return len(self.own) == self.heads and all(any(layer != 1 for _, _, layer, *_ in r.terms) for r in self.rule)
 
     @property
     def sum(self) -> str:
         """The values of a later layer in Python, from `value`, its own heads, and `first_value`."""
         parts = [self._of_run(run) for run in self.rule]
-        return parts[0] if len(parts) == 1 else f"torch.cat([{', '.join(parts)}], dim=1)"
+        if len(parts) == 1:
+            return parts[0]
+        return f"torch.cat([{', '.join(parts)}], dim=1)  # {', '.join(map(self._heads, self.rule))}"
 
     def words(self) -> str:
         """Return one sentence on what the heads attend over."""
@@ -52,13 +54,15 @@ class Values:
             return "Every layer attends over values of its own."
         if len(self.rule) == 1:
             return f"In every layer after the first, heads attend over {self._sources(self.rule[0])}."
-        parts = [f"{self._heads(run)} attend over {self._sources(run)}" for run in self.rule]
+        parts = [
+            f"{self._heads(run)} attend{'s' if run.count == 1 else ''} over {self._sources(run)}" for run in self.rule
+        ]
         return f"In every layer after the first, key/value {'; '.join(parts)}."
 
     def _of_run(self, run: Run) -> str:
         return " + ".join(
             f"{'' if weight == 1 else f'{weight!r} * '}{self._slice(layer == 1, head, run.count)}"
-            for weight, _, layer, head, _ in run.terms
+            for weight, _, layer, head, *_ in run.terms
         )
 
     def _slice(self, of_first: bool, head: int, count: int) -> str:
@@ -75,8 +79,8 @@ class Values:
 
     def _sources(self, run: Run) -> str:
         parts = []
-        for weight, _, layer, head, _ in run.terms:
-            whose = "the first layer's values" if layer == 1 else "their own values"
+        for weight, _, layer, head, *_ in run.terms:
+            whose = "the first layer's values" if layer == 1 else "the layer's own values"
             moved = "" if head == run.first else f" (from head {head} on)"
             parts.append(f"{'' if weight == 1 else f'{weight:g} times '}{whose}{moved}")
         return " plus ".join(parts)
@@ -117,7 +121,7 @@ def _unsupported_terms(values: Mix, layer: int) -> Iterator[str]:
         source = term.source
         if isinstance(term.weight, Learned):
             yield f"weighs values by a learned number ({term.weight.number})"
-        elif source.kind != "v" or source.shift:
+        elif source.kind != "v" or source != source.unshifted:
             yield f"attends over {source}, which is no projection of the token itself"
         elif source.layer not in (1, layer):
             yield f"attends over values of layer {source.layer}, neither its own nor the first layer's"
@@ -134,6 +138,6 @@ def _rule(plan: Plan, layer: int) -> Rule:
     heads = tuple(range(1, plan.shape.heads + 1))
     found = runs(heads, tuple(plan.head(layer, h).values[0] if plan.head(layer, h).values else Mix() for h in heads))
     return tuple(
-        Run(run.first, run.count, tuple((w, kind, 1 if n == 1 else 2, head, s) for w, kind, n, head, s in run.terms))
+        Run(run.first, run.count, tuple((w, kind, 1 if n == 1 else 2, h, s, at) for w, kind, n, h, s, at in run.terms))
         for run in found
     )

@@ -17,6 +17,7 @@ from icl.models.decoder import Decoder
 from icl.models.projections import learned_name
 from icl.stacks.forward import Structure, Turned, answers, turned_name
 from icl.stacks.mixes import Mixes, numbers
+from icl.training.compiling import compiled
 from icl.training.optimiser import is_decayed
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
@@ -29,6 +30,7 @@ from theory.plans.plan import (
     built,
     learned,
     learned_parameters,
+    limits,
     longest_shift,
     plan,
 )
@@ -52,9 +54,11 @@ def misfit(config: Architecture, of: Plan) -> str | None:
         return "a stack has no windows by layer, no gates of outputs and no feed-forward beside its attention"
     if config.differential or any(kind == "g" for kind, _ in built(of)):
         return "a stack has no pairs of heads and no gates of sources"
+    if config.rotated:
+        return "a stack has the same positions in all layers"
     if config.output_scale != "no" or config.residual_rank:
         return "a stack has no scales of outputs and no residual maps"
-    if longest_shift(of) or any(weight.wide for weight in learned_parameters(of).values()):
+    if limits(of) or longest_shift(of) or any(weight.wide for weight in learned_parameters(of).values()):
         return "a stack reads values of the tokens themselves, weighed by numbers"
     if of.dynamic != "no":
         return "a stack has no dynamic values"
@@ -193,8 +197,7 @@ class StackedDecoder:
         """
         if not can_compile(self.flat.device):
             return partial(self.losses, read=read, slot=slot, nats=nats)
-        torch.compiler.reset()  # else stacks before this one count against the number of recompilations
-        fast = torch.compile(partial(_losses, self.structure, self.shapes, read, slot, nats))
+        fast = compiled(partial(_losses, self.structure, self.shapes, read, slot, nats), dynamic=None)
 
         def of_rows(rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
             fixed = [x[rows] for x in self.mixes.fixed]

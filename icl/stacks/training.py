@@ -27,7 +27,7 @@ from icl.models.decoder import Decoder
 from icl.recipe import Recipe
 from icl.stacks.decoder import Losses, StackedDecoder
 from icl.stacks.forward import Turned
-from icl.training.loop import DIVERGED, HeldOut, is_far, starting_loss
+from icl.training.loop import DIVERGED, HeldOut, is_far, starting_loss, state_precision
 from icl.training.objectives import Batch, Task, blind_loss
 from theory.errors import BadInput
 from theory.plans.identity import text
@@ -234,6 +234,7 @@ def train(
             if getattr(recipe, field) != value:
                 raise BadInput(f"{field} has no meaning for a stack: leave it at {value}")
     stack = StackedDecoder(models, turning=turning)
+    state_precision(stack.flat.device)
     extra = len(stack.flat) - len(models)
     padded = torch.tensor([*rates, *[rates[0]] * extra], dtype=stack.flat.dtype, device=stack.flat.device)
     feed = Feed(task, [*seeds, *[seeds[0]] * extra], stack.flat)

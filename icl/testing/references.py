@@ -389,7 +389,8 @@ class Attentions:
             y = linear(self.w, name, self.inputs[m][kind.partition("_")[0]])
         group = config.group if kind in ("query", "query_gate") else 1
         y = y.unflatten(-1, (len(built), group, -1))[:, :, built.index(h)].transpose(1, 2)
-        rotary = config.positions == "rope" and (kind == "key" or (kind == "query" and not config.latent))
+        rotary = config.positions == "rope" and (not config.rotated or config.rotated[(m - 1) % len(config.rotated)])
+        rotary = rotary and (kind == "key" or (kind == "query" and not config.latent))
         return rotate(y, config.rope_theta) if rotary else y
 
     def latent_heads(self, n: int) -> list[Tensor]:

@@ -7,7 +7,7 @@ seed, because identities of polynomials fail at generic points or not at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import torch
@@ -18,7 +18,7 @@ from icl.brief import shapes
 from icl.prompts import Generator, Prompts, RegressionTask
 from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual
 from theory.plans.heads import Head, Heads
-from theory.plans.mix import KINDS, Gated, Kind, Learned, Mix, Source, Term, gate, total
+from theory.plans.mix import KINDS, WHERE, Gated, Kind, Learned, Mix, Source, Term, gate, total
 from theory.plans.mix import Weight as WeightOfSource
 from theory.plans.plan import NOTHING, Plan, Shape, plan
 from theory.plans.streams import INPUT, OUTPUT, Form, Gate, Gates, Group, Step, Streams, Sum, Weight, Wide
@@ -158,6 +158,9 @@ def _mixes_of_tokens(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name
     kinds: list[Kind] = ["v", "e"] if kind == "v" else [kind]
     shift = st.sampled_from([0, 0, 1, 2] if shifts else [0])
     source = st.builds(Source, st.sampled_from(kinds), st.integers(1, layer), st.integers(1, shape.heads), shift)
+    if shifts:
+        value = st.builds(Source, st.just(KINDS[2]), st.integers(1, layer), st.integers(1, shape.heads))
+        source = source | st.builds(replace, value, where=st.sampled_from(WHERE))
     x = Learned(f"{name}_tied", 0.3)
     own: list[WeightOfSource] = [1.0, -2.0, x, 1 - x, Learned(f"{name}_wide", 0.5, wide=True)]
     own += [Learned(f"{name}_placed", 0.2, place=place) for place in (0, 3)]

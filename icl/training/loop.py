@@ -25,7 +25,8 @@ from icl.models.decoder import Decoder
 from icl.recipe import Diverged, Recipe
 from icl.training.objectives import Task, blind_loss
 from icl.training.optimiser import build_optimiser, set_rate
-from icl.training.processes import ALONE, Processes
+from icl.training.processes import ALONE, Losses, Processes
+from icl.training.processes import losses as uncompiled
 from theory.plans.accounting import flops
 from theory.plans.identity import text
 
@@ -127,7 +128,9 @@ def train(
     processes.check(recipe)
     device = next(model.parameters()).device
     named = identity(model, task, recipe, seed=seed, name=name)
+    state_precision(device)
     processes.prepare(model, recipe)
+    losses_of = processes.losses(recipe)
     optimiser = build_optimiser(model, recipe)
     saved = processes.checkpoints(folder, named, warn) if folder else None
     done, first = 0, None
@@ -149,7 +152,15 @@ def train(
     for step in range(done, recipe.steps):
         window.append(
             take_step(
-                model, task, recipe, optimiser=optimiser, seed=seed, step=step, device=device, processes=processes
+                model,
+                task,
+                recipe,
+                optimiser=optimiser,
+                seed=seed,
+                step=step,
+                device=device,
+                processes=processes,
+                losses_of=losses_of,
             )
         )
         on_step(step + 1)
@@ -161,7 +172,7 @@ def train(
         window = []
         first = float(starting_loss(losses, blind)) if first is None else first
         due = step + 1 == recipe.steps or (recipe.evaluate_every and (step + 1) % recipe.evaluate_every == 0)
-        held_out = evaluate(model, task, recipe, processes=processes) if due else None
+        held_out = evaluate(model, task, recipe, processes=processes, losses_of=losses_of) if due else None
         numbers = (loss, norm, *(held_out.loss if held_out else ()))  # only the last tells of the last update
         ends_far = step + 1 == recipe.steps and _ends_far(held_out, first, blind)
         far = float(losses.median()) > DIVERGED * first or ends_far
@@ -195,16 +206,17 @@ def take_step(
     step: int,
     device: torch.device,
     processes: Processes = ALONE,
+    losses_of: Losses = uncompiled,
 ) -> Tensor:
     """Take one optimiser step and return its loss, for this process's part of the batch, and gradient norm.
 
-    Both are still on the device.
+    Both are still on the device.  `losses_of` is `Processes.losses`.
     """
     total = torch.zeros((), device=device)
     for i, part in enumerate(processes.batch(task, seed, step, recipe.batch).parts(recipe.accumulate)):
         part = part.to(device)
         with _dropout_stream(model, seed, step, part=i, rank=processes.rank), _autocast(device, recipe):
-            loss = task.losses(model(part.inputs), part.targets).mean() / recipe.accumulate
+            loss = losses_of(model, task, part.inputs, part.targets).mean() / recipe.accumulate
         loss.backward()
         total += loss.detach()
     norm = processes.clip(model, recipe.clip)
@@ -215,16 +227,26 @@ def take_step(
 
 
 @torch.no_grad()
-def evaluate(model: Decoder, task: Task, recipe: Recipe, processes: Processes = ALONE) -> HeldOut:
-    """Return the loss on the task's held-out batches, without dropout; processes take turns."""
+def evaluate(
+    model: Decoder, task: Task, recipe: Recipe, processes: Processes = ALONE, *, losses_of: Losses = uncompiled
+) -> HeldOut:
+    """Return the loss on the task's held-out batches, without dropout; processes take turns.
+
+    Where the recipe compiles, a batch that is smaller than the first is filled up to its size, so that one shape is
+    compiled; the losses of what was added are left out.
+    """
     device = next(model.parameters()).device
+    whole = 0
     batches, parts = task.held_out(), []
     model.eval()
     while turn := list(itertools.islice(batches, processes.count)):
         # Of a last turn that is too short for all, some take a batch of another's, as a pass needs all of them.
         own = turn[min(processes.rank, len(turn) - 1)].to(device)
+        count = len(own.targets)
+        whole = whole or count
+        own = own.filled(whole) if recipe.compile else own
         with _autocast(device, recipe):
-            found = task.losses(model(own.inputs), own.targets).double()
+            found = losses_of(model, task, own.inputs, own.targets)[:count].double()
         sizes = enumerate(len(batch.targets) for batch in turn)
         parts += [found if i == processes.rank else found.new_zeros(size, found.shape[1]) for i, size in sizes]
     model.train()
@@ -238,6 +260,16 @@ def _ends_far(end: HeldOut | None, start: float, blind: float) -> bool:
         return False
     loss, stderr, reference = (torch.tensor(x, dtype=torch.float64) for x in (end.loss, end.stderr, start))
     return bool(is_far(loss, stderr, reference, blind=blind))
+
+
+def state_precision(device: torch.device) -> None:
+    """Make float32 products IEEE float32 on a GPU, not TF32, whatever was set before.
+
+    So a recipe's fp32 means the same on every device.  What bf16 leaves in float32 (norms, softmax over depth, losses)
+    is bound by memory, and TF32 would not make it faster.
+    """
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("highest")
 
 
 def _autocast(device: torch.device, recipe: Recipe) -> AbstractContextManager[None]:

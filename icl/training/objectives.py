@@ -40,6 +40,15 @@ class Batch:
     def rows(self, which: slice) -> Batch:
         return Batch(self.inputs[which], self.targets[which])
 
+    def filled(self, count: int) -> Batch:
+        """Return a batch of `count` sequences, which begins with these; the first of them fills the rest.
+
+        It lies in memory without gaps, whether anything was missing or not: a compiler tells strides apart.
+        """
+        missing = count - len(self.inputs)
+        both = (torch.cat([x, x[:1].expand(missing, *x.shape[1:])]) for x in (self.inputs, self.targets))
+        return Batch(*both)
+
     def parts(self, count: int) -> list[Batch]:
         pairs = zip(self.inputs.chunk(count), self.targets.chunk(count), strict=True)
         return [Batch(inputs, targets) for inputs, targets in pairs]

@@ -19,9 +19,11 @@ from torch.utils.checkpoint import checkpoint
 from icl.checkpoint import Checkpoint, Checkpoints, restore, state
 from icl.models.decoder import Decoder
 from icl.recipe import Recipe
-from icl.training.objectives import Batch, Task
+from icl.training.compiling import compiled
+from icl.training.objectives import Batch, HeldOut, Task
 
 T = TypeVar("T")
+Losses = Callable[[Decoder, HeldOut, Tensor, Tensor], Tensor]
 
 
 class Saved(Protocol):
@@ -56,6 +58,9 @@ class Processes(Protocol):
 
     def prepare(self, model: Decoder, recipe: Recipe) -> None:
         """Turn the model, in place, into one that they train together; before it has an optimiser."""
+
+    def losses(self, recipe: Recipe) -> Losses:
+        """Return the function that gives a model's losses on a batch, compiled if the recipe asks for it."""
 
     def whole(self, model: Decoder) -> Decoder | None:
         """Return an ordinary model with these weights, in the first process; None in the others."""
@@ -107,12 +112,12 @@ class Alone:
     def check(self, recipe: Recipe) -> None:
         pass
 
-    def prepare(self, model: Decoder, recipe: Recipe) -> None:
+    def prepare(self, model: Decoder, recipe: Recipe) -> None:  # noqa: ARG002
         if self.recomputed:
             recompute(model)
-        if recipe.compile:
-            torch.compiler.reset()  # else models that were trained before count against the number of recompilations
-            model.compile(dynamic=False)
+
+    def losses(self, recipe: Recipe) -> Losses:
+        return compiled(losses) if recipe.compile else losses
 
     def whole(self, model: Decoder) -> Decoder | None:
         return model
@@ -149,6 +154,11 @@ class Alone:
 
 
 ALONE = Alone()
+
+
+def losses(model: Decoder, task: HeldOut, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Return a model's losses on a batch, (batch, positions): what is compiled of a step, loss included."""
+    return task.losses(model(inputs), targets)
 
 
 def recompute(model: Decoder) -> None:

@@ -92,6 +92,16 @@ def test_the_same_weights_are_the_same_bytes():
     assert saved.weights(model) != saved.weights(icl.build(toy(2, 3), "svformer", seed=1))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_weights_are_written_a_tensor_at_a_time_as_the_same_bytes(tmp_path, dtype):
+    model = icl.build(SMALL, "resformer-learned").to(dtype)
+    saved.write_weights(model, tmp_path / "weights")
+    assert (tmp_path / "weights").read_bytes() == saved.weights(model)
+    model.layers[0].to(torch.float64 if dtype != torch.float64 else torch.float32)  # of two kinds
+    saved.write_weights(model, tmp_path / "weights")
+    assert (tmp_path / "weights").read_bytes() == saved.weights(model)
+
+
 def test_weights_without_digests_load(tmp_path):
     """As they were written before."""
     from safetensors.torch import load_file, save_file

@@ -240,15 +240,17 @@ class CachedNumbers:
     """Cached numbers per token, by the layer that makes them.
 
     indices     of the token itself, for tables whose rows are looked up again: 1 or 0
+    first       numbers of a sequence's first token that are kept besides, by layer; () for none
     """
 
     keys: tuple[int, ...]
     values: tuple[int, ...]
     indices: int = 0
+    first: tuple[int, ...] = ()
 
     @property
     def total(self) -> int:
-        """The numbers of all layers, without indices."""
+        """The numbers of all layers, without indices and what is kept of the first token alone."""
         return sum(self.keys) + sum(self.values)
 
     def bytes(self, number: int) -> int:
@@ -264,7 +266,7 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
 
     Under a latent, its slices count as values and the decoupled rotary keys as keys.  Dynamic values cache their key
     gates beside the values, and so do gates of sources, a number per head.  Of tables the token's index is cached, and
-    no row.
+    no row.  Of values that are read at a sequence's first token alone, that token's are cached.
     """
     attending = config.attending(plan)
     attended = [life.source for life in lifetimes(attending) if life.cached]
@@ -280,7 +282,13 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
     gates = [len(attending.live(n)) * plan.gates[1] for n in layers]
     keys = tuple(config.width * heads("k", n) for n in layers)
     values = tuple(config.width * (heads("v", n) + gates[n - 1]) + heads("g", n) for n in layers)
-    return CachedNumbers(keys, values, indices=int(any(source.kind == "e" for source in attended)))
+    of_first = [life.source.layer for life in lifetimes(attending) if life.first]
+    return CachedNumbers(
+        keys,
+        values,
+        indices=int(any(source.kind == "e" for source in attended)),
+        first=tuple(config.width * of_first.count(n) for n in layers) if of_first else (),
+    )
 
 
 def flops(config: Architecture, plan: Plan, context: int) -> int:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from theory.errors import field_problems
 from theory.plans.mix import Mix, Weight
-from theory.plans.plan import ABSENT, Plan, Shape, built, learned_parameters, longest_shift
+from theory.plans.plan import ABSENT, Plan, Shape, built, learned_parameters, limits, longest_shift
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,8 @@ class Architecture:
                             outputs are added: one sublayer
     tanh_gelu               without a gate: GELU's approximation by a tanh, as GPT-2 was released
     rope_stretched          rotary positions at rates of their own
+    rotated                 whether rotary positions turn a layer's queries and keys: in layer 1, 2 and so on, and from
+                            the first again; (): in all layers.  A layer where they do not is without positions
     positions               rotary; learned vectors, added to the embedding; none; or bias: a learned number for every
                             query head and pair of positions in every layer, added to its scores (with softmax, after
                             they are divided by the square root of a head's width)
@@ -144,6 +146,7 @@ class Architecture:
     residual_rank: int = 0
     parallel: bool = False
     differential: bool = False
+    rotated: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
         parts = [self, self.stem, *(part for part in (self.latent, self.rope_stretched) if part)]
@@ -177,6 +180,10 @@ class Architecture:
     def window_of(self, layer: int) -> int:
         """Return the number of tokens that a token sees in a layer, from 1; 0: all before it."""
         return self.windows[(layer - 1) % len(self.windows)] if self.windows else self.window
+
+    def rotates(self, layer: int) -> bool:
+        """Return whether rotary positions turn a layer's queries and keys, from 1."""
+        return self.positions == "rope" and (not self.rotated or self.rotated[(layer - 1) % len(self.rotated)])
 
     @property
     def shape(self) -> Shape:
@@ -231,6 +238,7 @@ class Architecture:
         if (self.window or any(self.windows)) and self.mask != "causal":
             yield f"a window ends at the token that looks through it: the mask must be causal, got {self.mask}"
         yield from _problems_of_windows(self)
+        yield from _problems_of_rotated(self)
         if self.differential and self.kv_heads % 2:
             yield f"heads go in pairs, and there are {self.kv_heads} key/value heads"
         if self.output_scale == "no" and self.scale_start:
@@ -247,6 +255,7 @@ class Architecture:
             "a residual map": self.residual_rank > 0,
             "a feed-forward beside its attention": self.parallel,
             "pairs of heads": self.differential,
+            "layers without positions": self.rotated != (),
         }
         for what in (what for what, there in others.items() if there and self.copy_rank is not None):
             yield f"the assumed copy is the toy's, which does not have {what}"
@@ -278,6 +287,13 @@ def _problems_of_windows(config: Architecture) -> Iterator[str]:
         yield f"windows by layer must be whole numbers from 0, got {windows!r}"
     elif windows and config.window:
         yield f"a window is the same in all layers, or given by layer: got {config.window} and {windows}"
+
+
+def _problems_of_rotated(config: Architecture) -> Iterator[str]:
+    if not isinstance(config.rotated, tuple) or not all(isinstance(one, bool) for one in config.rotated):
+        yield f"what positions turn by layer must be true or false, layer by layer, got {config.rotated!r}"
+    elif config.rotated and (config.positions != "rope" or config.latent is not None):
+        yield "only rotary positions, without a latent, can leave layers out: rotated must be empty"
 
 
 def _problems_of_stretched(config: Architecture, rates: Stretched) -> Iterator[str]:
@@ -321,8 +337,16 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
         yield "pairs of heads go with no dynamic values"
     if config.differential and any(not head.live for row in plan.table for head in row):
         yield "pairs of heads need every head"
+    if config.rotated and any(len({config.rotates(n) for n in layers}) > 1 for layers in _compared_layers(plan)):
+        yield "a head compares queries and keys of several layers, and positions turn those of some alone"
     if not plan.output_projection and config.n_heads * config.width != config.d_model:
         yield "without an output projection the heads together must be as wide as the model"
+
+
+def _compared_layers(plan: Plan) -> Iterator[set[int]]:
+    """Yield, for every head, the layers that its query and its keys come from."""
+    for head in (head for row in plan.table for head in row if head.live):
+        yield {term.source.layer for mix in (head.query, *head.keys) for term in mix.terms}
 
 
 def _misfits_of_latent(plan: Plan) -> Iterator[str]:
@@ -336,6 +360,8 @@ def _misfits_of_latent(plan: Plan) -> Iterator[str]:
         yield "the rows of a table are values of heads: they have no meaning with a latent, which serves all heads"
     if any(kind == "g" for kind, _ in built(plan)):
         yield "a gate weighs what is one head's, and a latent serves all heads"
+    if limits(plan):
+        yield "a latent makes keys and values alike: its values alone cannot be told apart by where they stand"
     if longest_shift(plan):
         yield "a latent makes keys and values alike: its values alone cannot be shifted"
     if any(weight.wide for weight in learned_parameters(plan).values()):

@@ -15,7 +15,7 @@ from typing import Literal
 
 from theory.errors import BadInput
 from theory.plans.mix import Learned, Source, Weight, is_number
-from theory.plans.plan import Chain, HeadPlan, Plan, Residual, built, learned_parameters, longest_shift
+from theory.plans.plan import Chain, HeadPlan, Plan, Residual, built, learned_parameters, limits, longest_shift
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ def check_sources(plan: Plan) -> None:
         raise NotCovered("the toy's tokens are vectors: it has no tables of tokens")
     if any(kind == "g" for kind, _ in built(plan)):
         raise NotCovered("the toy's weights of values are numbers of its own, not gates that tokens compute")
+    if limits(plan):
+        raise NotCovered("the toy's tokens have no order: its heads do not tell the first one from others")
     if longest_shift(plan):
         raise NotCovered("the toy attends over values of the tokens themselves, and not of tokens before them")
     if any(parameter.wide for parameter in learned_parameters(plan).values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from theory.plans.accounting import Widths, live_heads, projections, total_parameters
 from theory.plans.architecture import Architecture, Patches, Tokens
-from theory.plans.plan import Plan, built, shifts
+from theory.plans.plan import Plan, built, limits, shifts
 
 QUERIES_AT_A_TIME = 256  # that attend where no fused kernel applies; what more of them keep is made again
 
@@ -18,7 +18,7 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     kernel applies and a whole context attends at once, weights over time too.  Of the feed-forward: what its products
     and its activation put out.  Of a depth rule that weighs: each read, and what it is put together from.  Of a gate
     its sigmoid, of a scale what it multiplies, of a residual map what lies between its factors; rows of tables, and
-    what is shifted.  Of the head: log-probabilities.
+    what is shifted or read at some tokens alone.  Of the head: log-probabilities.
 
     fused   attention with dropout, a latent, dynamic values or pairs of heads has a fused kernel, as on a GPU
     """
@@ -26,7 +26,8 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     outs = 1 + plan.output_projection + (plan.dynamic == "revised")
     shapes = projections(config, plan)
     heads = sum(p.projected + p.output_gate + p.table + p.source_gate + outs * p.attended for p in shapes)
-    heads += config.width * sum(len(built(plan)[key]) * len(by_shift) for key, by_shift in shifts(plan).items())
+    for copies in (shifts(plan), limits(plan)):
+        heads += config.width * sum(len(built(plan)[key]) * len(each) for key, each in copies.items())
     every = config.d_model * (config.output_scale != "no") + config.residual_rank
     if config.differential:
         heads += sum(_of_pairs(p, fused) for p in shapes)

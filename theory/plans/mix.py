@@ -2,18 +2,21 @@
 
 `q(n, h)`, `k(n, h)` and `v(n, h)` are what the projections of layer n make for head h, both counted from 1.
 `e(n, h)` is what a table of layer n holds for the token itself, whatever the layer reads: one learned row per token and
-head.  `shifted(mix, 1)` is the same sum of what the token before has.  Weights are fixed, learned, or gates: numbers
-that a layer computes for every token and head.
+head.  `shifted(mix, 1)` is the same sum of what the token before has.  `first(mix)` is the sum at a sequence's first
+token and nothing at others, `later(mix)` the reverse.  Weights are fixed, learned, or gates: numbers that a layer
+computes for every token and head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Self, TypeGuard
+from typing import Literal, Self, TypeGuard, get_args
 
 Kind = Literal["q", "k", "v", "e", "g"]
 KINDS: tuple[Kind, ...] = ("q", "k", "v", "e", "g")  # things are ordered by it: new kinds go to the end
+Where = Literal["everywhere", "first", "later"]
+WHERE: tuple[Where, ...] = get_args(Where)
 
 
 @dataclass(frozen=True)
@@ -23,21 +26,26 @@ class Source:
     A layer's gate of a head (kind g) weighs such sources, and is none that can be summed itself.
 
     shift    tokens back: 1 is what the token before has, and zeros where there is none
+    where    the tokens at which it is read: everywhere, at the first of a sequence alone, or at later ones; zeros at
+             others
     """
 
     kind: Kind
     layer: int
     head: int
     shift: int = 0
+    where: Where = "everywhere"
 
     def __str__(self) -> str:
         text = f"{self.kind}({self.layer}, {self.head})"
-        return f"shifted({text}, {self.shift})" if self.shift else text
+        text = f"shifted({text}, {self.shift})" if self.shift else text
+        return text if self.where == "everywhere" else f"{self.where}({text})"
 
     @property
     def unshifted(self) -> Source:
-        """The same output of the token itself."""
-        return replace(self, shift=0) if self.shift else self
+        """The same output of the token itself, at every token."""
+        plain = not self.shift and self.where == "everywhere"
+        return self if plain else replace(self, shift=0, where="everywhere")
 
 
 class _Line:
@@ -278,6 +286,25 @@ def e(layer: int, head: int) -> Mix:
 def shifted(mix: Mix, tokens: int = 1) -> Mix:
     """Return the same sum of what the token `tokens` before has; nothing where there is none."""
     return Mix(tuple(replace(t, source=replace(t.source, shift=t.source.shift + tokens)) for t in mix.terms))
+
+
+def first(mix: Mix) -> Mix:
+    """Return the same sum at the first token of a sequence, and nothing at others.
+
+    Of a value that is read so, a cache keeps that one token.
+    """
+    return _at(mix, "first")
+
+
+def later(mix: Mix) -> Mix:
+    """Return the same sum at all tokens but the first of a sequence, and nothing there."""
+    return _at(mix, "later")
+
+
+def _at(mix: Mix, where: Where) -> Mix:
+    """Return a sum at some tokens; what is nothing there is no term any more."""
+    terms = [t for t in mix.terms if t.source.where in ("everywhere", where)]
+    return Mix(tuple(replace(t, source=replace(t.source, where=where)) for t in terms))
 
 
 def total(mixes: Iterable[Mix]) -> Mix:

@@ -59,6 +59,12 @@ def windows(config: Architecture, pattern: tuple[int, ...] = ()) -> Architecture
     return replace(config, windows=pattern or (max(1, config.context // 4),) * 5 + (0,))
 
 
+def nope(config: Architecture, every: int = 4) -> Architecture:
+    """Leave rotary positions out of every so many layers, from that one on (NoPE layers, as in SmolLM3)."""
+    at_least("every", every, 1)
+    return replace(config, rotated=(True,) * (every - 1) + (False,))
+
+
 def gated_heads(config: Architecture) -> Architecture:
     """Multiply what each head gives by a sigmoid of what its layer reads: gated attention, a number per head."""
     return replace(config, output_gate="head")
@@ -104,6 +110,7 @@ SIZES: dict[str, Callable[..., Architecture]] = {  # what is not a plan's, but t
     **HEAD_KINDS,
     "window": window,
     "windows": windows,
+    "nope": nope,
     "qk-norm": qk_norm,
     "gated-heads": gated_heads,
     "gated-outputs": gated_outputs,
@@ -206,7 +213,7 @@ def parsed(part: str) -> tuple[str, str]:
 
 def is_file(name: str) -> bool:
     """Return whether a name is a file, or FILE.py:function."""
-    return name.endswith(".py") or ".py:" in name
+    return name.endswith((".py", ".json")) or ".py:" in name
 
 
 def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any:

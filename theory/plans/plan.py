@@ -10,10 +10,10 @@ projections make of its input, for head h.  A plan gives each head, as sums of t
 
 so that ResFormer is `values = 0.5 * v(n, h) + 0.5 * v(1, h)`.  Keys and values may be lists of equal length: the head
 then attends over their concatenation along time, with one softmax.  `e(n, h)`, a row of a table for the token itself,
-may stand among values and beside them, and values may be `shifted` by tokens; `gate(n, h)`, a number that layer n
-computes for every token, may weigh keys and values.  A head whose values are `NOTHING` is not
-built, and neither is a projection that nobody reads.  Under grouped queries a head is a key/value head with all of its
-queries.
+may stand among values and beside them.  Values may be `shifted` by tokens, or read at a sequence's `first` token or at
+`later` ones alone.  `gate(n, h)`, a number that layer n computes for every token, may weigh keys and values.  A head
+whose values are `NOTHING` is not built, and neither is a projection that nobody reads.  Under grouped queries a head is
+a key/value head with all of its queries.
 
 The depth rule says how a sublayer's input is made from what the sublayers before it put out.
 """
@@ -37,10 +37,13 @@ from theory.plans.mix import (
     Mix,
     Source,
     Weight,
+    Where,
     e,
+    first,
     gate,
     ill_typed_learned,
     k,
+    later,
     learned_weights,
     q,
     shifted,
@@ -62,8 +65,10 @@ __all__ = [
     "Residual",
     "Shape",
     "e",
+    "first",
     "gate",
     "k",
+    "later",
     "learned_weights",
     "plan",
     "q",
@@ -160,14 +165,17 @@ class Plan:
         """The result of `lifetimes`, kept because every layer of a model needs it and it walks the whole table."""
         last: dict[Source, int] = {}
         attended: set[Source] = set()
+        of_first: set[Source] = set()
         for n, h in self.shape.cells():
             head = self.head(n, h)
-            over_time = [s for mix in (*head.keys, *head.values) for t in mix.terms for s in t.read]
-            attended.update(over_time)
+            terms = [t for mix in (*head.keys, *head.values) for t in mix.terms]
+            over_time = [s for t in terms for s in t.read]
+            attended.update(s for t in terms for s in t.read if t.source.where != "first" or s != t.source.unshifted)
+            of_first.update(t.source.unshifted for t in terms if t.source.where == "first")
             within = [s for mix in (head.query, head.beside) for t in mix.terms for s in t.read]
             last |= dict.fromkeys(over_time + within, n)
         order = sorted(last, key=lambda s: (s.layer, KINDS.index(s.kind), s.head))
-        return tuple(Lifetime(s, last[s], s in attended) for s in order)
+        return tuple(Lifetime(s, last[s], s in attended, first=s in of_first) for s in order)
 
     @cached_property
     def _shifts(self) -> Mapping[tuple[Kind, int], Mapping[int, int]]:
@@ -176,6 +184,15 @@ class Plan:
             sources = (t.source for mix in self.head(n, h).values for t in mix.terms)
             for source in (source for source in sources if source.shift):
                 found.setdefault((source.kind, source.layer), {})[source.shift] = n
+        return found
+
+    @cached_property
+    def _limits(self) -> Mapping[tuple[Kind, int], Mapping[Where, int]]:
+        found: dict[tuple[Kind, int], dict[Where, int]] = {}
+        for n, h in self.shape.cells():
+            sources = (t.source for mix in self.head(n, h).values for t in mix.terms)
+            for source in (source for source in sources if source.where != "everywhere"):
+                found.setdefault((source.kind, source.layer), {})[source.where] = n
         return found
 
     @cached_property
@@ -326,6 +343,8 @@ def _problems_of_heads(plan: Plan) -> Iterator[str]:
         for term in head.beside.terms:
             if term.source.shift:
                 yield f"{where}: {term.source} cannot stand beside the attention; what is shifted is attended over"
+            elif term.source.where != "everywhere":
+                yield f"{where}: {term.source} cannot stand beside the attention; it is attended over"
 
 
 def _problems_of_layers(plan: Plan) -> Iterator[str]:
@@ -348,11 +367,13 @@ class Lifetime:
     """The tokens and layers that need a projection's output.
 
     The same token needs it up to layer `last`.  If `cached`, all later tokens need it, because a head attends over it.
+    If `first`, all later tokens need what the first token of a sequence has, because a head attends over that alone.
     """
 
     source: Source
     last: int
     cached: bool
+    first: bool = False
 
 
 def lifetimes(plan: Plan) -> tuple[Lifetime, ...]:
@@ -371,6 +392,14 @@ def shifts(plan: Plan) -> Mapping[tuple[Kind, int], Mapping[int, int]]:
     The keys are kinds and layers, as those of `built`.
     """
     return plan._shifts
+
+
+def limits(plan: Plan) -> Mapping[tuple[Kind, int], Mapping[Where, int]]:
+    """Return where projections are read that are not read everywhere, each place with the last layer that does.
+
+    The keys are kinds and layers, as those of `built`.
+    """
+    return plan._limits
 
 
 def gate_channels(plan: Plan) -> Mapping[int, int]:
@@ -425,23 +454,23 @@ def _learned(plan: Plan) -> Iterator[Learned]:
 class Run:
     """Neighbouring heads with one rule: head first + i reads, for each term, head start + i.
 
-    terms   (weight, kind, layer, start, shift) each; a gate's is that of the first head, and others follow
+    terms   (weight, kind, layer, start, shift, where) each; a gate's is that of the first head, and others follow
     """
 
     first: int
     count: int
-    terms: tuple[tuple[Weight, Kind, int, int, int], ...]
+    terms: tuple[tuple[Weight, Kind, int, int, int, Where], ...]
 
 
 def runs(heads: tuple[int, ...], mixes: tuple[Mix, ...]) -> tuple[Run, ...]:
     """Return the shortest list of runs that says what each head reads, in order.  `mixes[i]` belongs to `heads[i]`."""
     sources = [[(t.weight, t.source) for t in mix.terms] for mix in mixes]
-    rules = [tuple((weight, s.kind, s.layer, s.head, s.shift) for weight, s in terms) for terms in sources]
+    rules = [tuple((weight, s.kind, s.layer, s.head, s.shift, s.where) for weight, s in terms) for terms in sources]
     breaks = [0]
     for i, (before, after) in enumerate(pairwise(zip(heads, rules, strict=True)), 1):
         following = tuple(
-            (weight.next_head() if isinstance(weight, Gated) else weight, kind, layer, head + 1, shift)
-            for weight, kind, layer, head, shift in before[1]
+            (weight.next_head() if isinstance(weight, Gated) else weight, kind, layer, head + 1, *rest)
+            for weight, kind, layer, head, *rest in before[1]
         )
         if after != (before[0] + 1, following):
             breaks.append(i)

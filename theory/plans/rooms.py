@@ -7,11 +7,11 @@ library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from theory.plans.accounting import INDEX
+from theory.plans.accounting import INDEX, cache
 from theory.plans.architecture import Architecture
-from theory.plans.mix import Kind, Source
+from theory.plans.mix import Kind, Source, Term
 from theory.plans.plan import Plan, lifetimes, longest_shift
 
 AT_ONCE = 512  # tokens that are read together, at most
@@ -29,9 +29,14 @@ def spans(config: Architecture, plan: Plan, tokens: int) -> Mapping[tuple[Kind, 
     windows: dict[tuple[Kind, int], list[int]] = {}
     for n, h in plan.shape.cells():
         head = plan.head(n, h)
-        for source in (s for mix in (*head.keys, *head.values) for term in mix.terms for s in term.read):
+        for source in (s for mix in (*head.keys, *head.values) for term in mix.terms for s in _over_time(term)):
             windows.setdefault((source.kind, source.layer), []).append(config.window_of(n))
     return {key: _span(sizes, longest_shift(plan), config, tokens=tokens) for key, sizes in windows.items()}
+
+
+def _over_time(term: Term) -> Iterator[Source]:
+    """Yield the sources of a term that earlier tokens keep; of one that is read at the first token alone its gate."""
+    return (s for s in term.read if term.source.where != "first" or s != term.source.unshifted)
 
 
 def gate_span(config: Architecture, plan: Plan, tokens: int, *, layer: int) -> int:
@@ -60,7 +65,7 @@ def cache_bytes(config: Architecture, plan: Plan, tokens: int, *, number: int) -
     """
     attending = config.attending(plan)
     kept = spans(config, plan, tokens)
-    latent, numbers = config.latent, 0
+    latent, numbers = config.latent, sum(cache(config, plan).first)
     widths: dict[Kind, int] = {"k": config.width, "v": config.width, "g": 1}
     if latent is not None:
         widths = {"k": latent.rope, "v": latent.width // config.n_heads}

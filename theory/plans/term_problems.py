@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from theory.plans.mix import Gated, Kind, Learned, Source, Term, ill_typed_learned, is_number
+from theory.plans.mix import WHERE, Gated, Kind, Learned, Source, Term, ill_typed_learned, is_number
 
 
 def term_problems(term: Term, kind: Kind, layer: int, *, heads: int, where: str) -> Iterator[str]:
@@ -33,6 +33,12 @@ def term_problems(term: Term, kind: Kind, layer: int, *, heads: int, where: str)
         yield f"{where}: {source.unshifted} must be shifted by a whole number of tokens from 0, got {source.shift!r}"
     elif source.shift and source.kind in ("q", "k"):
         yield f"{where}: {source} has the position of another token; only values and tables are shifted"
+    if source.where not in WHERE:
+        yield f"{where}: {source.unshifted} is read {', at '.join(WHERE)} tokens, got {source.where!r}"
+    elif source.where != "everywhere" and source.kind != "v":
+        yield f"{where}: {source} is no value; only values are told apart by where they stand"
+    elif source.where != "everywhere" and source.shift:
+        yield f"{where}: {source} is shifted, and what is read at some tokens alone is of the token itself"
     if isinstance(weight, Learned):
         ill_typed = [f"{where}: {problem}" for problem in ill_typed_learned(weight)]
         yield from ill_typed or _learned_problems(weight, where)

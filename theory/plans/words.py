@@ -90,7 +90,7 @@ def _without_places(mix: Mix) -> Mix:
 
 def _sum(run: Run, layer: int) -> str:
     terms = []
-    for weight, kind, source, start, shift in run.terms:
+    for weight, kind, source, start, shift, where in run.terms:
         if isinstance(weight, Gated):
             number = f"{weight.named(_gate_words(weight, run, layer))} "
         else:
@@ -102,7 +102,8 @@ def _sum(run: Run, layer: int) -> str:
             heads = _heads(range(start, start + run.count))
             whose = f"{whose} {heads}" if kind == "e" or source == layer else f"{whose}'s {heads}"
         before = f", {shift} token{'s' if shift > 1 else ''} before" if shift else ""
-        terms.append(number + whose + before)
+        at = {"first": ", at the first token", "later": ", after the first token"}.get(where, "")
+        terms.append(number + whose + before + at)
     return " + ".join(terms)
 
 
@@ -166,6 +167,9 @@ def layer_words(config: Architecture, plan: Plan) -> str:
     if config.windows:
         sizes = ", ".join(str(size) if size else "all" for size in config.windows)
         parts.append(f"windows of {sizes} tokens, layer by layer in turn")
+    if config.rotated:
+        turned = ", ".join("rotary" if one else "none" for one in config.rotated)
+        parts.append(f"positions {turned}, layer by layer in turn")
     if config.differential:
         parts.append("differences of pairs of heads")
     if config.output_gate != "no":

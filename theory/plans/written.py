@@ -2,7 +2,8 @@
 
     {"layers": 2, "heads": 2, "table": [[HEAD, HEAD], [HEAD, HEAD]], "depth": {"kind": "Residual"}, ...}
     HEAD    {"query": MIX, "keys": [MIX, ..], "values": [MIX, ..], "beside": MIX}, or null for one that is not built
-    MIX     [[weight, "v", layer, head], ..], with the tokens of a shift as one more number; a learned weight is
+    MIX     [[weight, "v", layer, head], ..], with the tokens of a shift as one more number, and "first" or "later" as
+            the last entry of what is read at such tokens alone; a learned weight is
             {"name": .., "start": ..}, with those fields of `theory.plans.mix.Learned` besides that have another value
             than the usual one; a gate is {"gate": [layer, head]}, with those of `theory.plans.mix.Gated` likewise
 
@@ -23,6 +24,7 @@ from theory.plans.plan import ABSENT, HeadPlan, Plan, Shape, checked
 from theory.plans.registry import owner
 from theory.plans.streams import Streams
 
+PLAIN = "everywhere"  # where most sources are read
 FLAGS = ("dynamic", "feed_forward", "output_projection")
 DEPTHS: dict[str, type[Depth]] = {
     kind.__name__: kind for kind in (Residual, Chain, DepthAverage, DepthAttention, Streams)
@@ -91,10 +93,11 @@ def _mix(mix: Mix) -> list[list[Any]]:
             return {"gate": [fields.pop("layer"), fields.pop("head")], **fields}
         return canonical(term.weight) if isinstance(term.weight, Learned) else term.weight
 
-    return [
-        [weight(t), t.source.kind, t.source.layer, t.source.head, *([t.source.shift] if t.source.shift else [])]
-        for t in mix.terms
-    ]
+    def place(source: Source) -> list[Any]:
+        shift = [source.shift] if source.shift else []
+        return [source.kind, source.layer, source.head, *shift, *([source.where] if source.where != PLAIN else [])]
+
+    return [[weight(t), *place(t.source)] for t in mix.terms]
 
 
 def _read_head(head: Mapping[str, Any] | None) -> HeadPlan:
@@ -109,9 +112,10 @@ def _read_mix(terms: Any) -> Mix:
     for weight, kind, *places in terms:
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is no kind of source")
+        limit = {"where": places.pop()} if places and isinstance(places[-1], str) else {}
         if len(places) not in (2, 3) or not all(isinstance(x, int) and not isinstance(x, bool) for x in places):
             raise TypeError(f"layer and head, and perhaps a shift, are whole numbers, not {places!r}")
-        source = Source(kind, *places)
+        source = Source(kind, *places, **limit)
         if isinstance(weight, Mapping):
             found.append(Term(_read_gate(weight) if "gate" in weight else _read_learned(weight), source))
         elif isinstance(weight, int | float) and not isinstance(weight, bool):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from theory.errors import at_least
 from theory.plans.combine import combine
-from theory.plans.mix import NOTHING, k, v
+from theory.plans.mix import NOTHING, Mix, first, k, later, v
 from theory.plans.plan import Plan, Shape, plan
 from theory.plans.variants import variant
 from theory.skipv1.paper import PAPER
@@ -21,12 +21,22 @@ def _own_heads(shape: Shape, ratio: float) -> int:
 
 
 @variant(PAPER, "section 3.2", "half of the value heads are layer 1's")
-def skipv1(shape: Shape, ratio: float = 0.5, source: int = 1) -> Plan:
-    """Give layers after `source` their own heads first, then the source's last heads.  Ratios: section 6.5, Fig. 9a."""
+def skipv1(shape: Shape, ratio: float = 0.5, source: int = 1, sink: int = 0) -> Plan:
+    """Give layers after `source` their own heads first, then the source's last heads.  Ratios: section 6.5, Fig. 9a.
+
+    With sink=1, which the paper does not have, a sequence's first token keeps its own values.  Trained models attend to
+    it to attend to nothing, and its values are small.
+    """
     own = _own_heads(shape, ratio)
     if not 1 <= source <= shape.layers:
         raise ValueError(f"source must be one of the {shape.layers} layers, got {source}")
-    return plan(shape, values=lambda n, h: v(source, h) if n > source and h > own else v(n, h))
+    if sink not in (0, 1):
+        raise ValueError(f"sink must be 0 or 1, got {sink}")
+
+    def skipped(n: int, h: int) -> Mix:
+        return later(v(source, h)) + first(v(n, h)) if sink else v(source, h)
+
+    return plan(shape, values=lambda n, h: skipped(n, h) if n > source and h > own else v(n, h))
 
 
 @variant(PAPER, "section 6.5, Fig. 9b", "half of the value heads are layer 2's")

@@ -20,7 +20,7 @@ TEXT = Path(os.path.abspath(__file__)).parents[1] / "text"
 ROOT = Path(os.path.abspath(__file__)).parents[3]  # of the repository; of an installed package, where packages are
 FINDINGS = "results/FINDINGS.md"
 FOUND, CONTRIBUTING, TUTORIALS = "findings.md", "contributing.md", "tutorials/index.md"
-GUIDE = ("start", "training", "models", "variants", "scale", "rooms")  # in the order of the navigation
+GUIDE = ("start", "training", "models", "conversion", "variants", "scale", "rooms")  # in the order of the navigation
 ELSEWHERE = {
     FINDINGS: FOUND,
     "CONTRIBUTING.md": CONTRIBUTING,

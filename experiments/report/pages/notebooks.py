@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import experiments
 from experiments.report.material import Material
 from experiments.report.pages import parts
 from experiments.report.prose import fenced
 
-FOLDER = Path(experiments.__file__).parent / "notebooks"
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 ORDER = ("gap", "variant", "identity", "checkpoint", "toy_and_trained")
 INDEX = "notebooks/index.md"
 

@@ -102,7 +102,7 @@ _LARGE = replace(
 )
 _TINY_ON_GPU = replace(  # the gpu profile's path with tiny models
     _TINY,
-    recipe=replace(_ON_GPU, steps=20, batch=8, accumulate=2, log_every=10),
+    recipe=replace(_ON_GPU, steps=20, batch=8, log_every=10),
     uptuning=Tuning(grid=(1e-3, 4e-3), share=1.0, widenings=0),
 )
 _SMALLEST = "nats per token at the end and 0.3 at first, in models of 0.13 million parameters on a half of their tokens"

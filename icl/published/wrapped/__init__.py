@@ -14,13 +14,26 @@ meaning of transformers' LLaMA; a table of them stands in icl/published/TRANSFOR
 
 from __future__ import annotations
 
-from transformers import AutoConfig, AutoModelForCausalLM
+from typing import Any
+
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 from icl.published.own import TYPE
+from icl.published.wrapped.backbone import CrosslayerModel
 from icl.published.wrapped.configuration import CrosslayerConfig
 from icl.published.wrapped.model import CrosslayerForCausalLM
 
-__all__ = ["CrosslayerConfig", "CrosslayerForCausalLM"]
+__all__ = ["CrosslayerConfig", "CrosslayerForCausalLM", "CrosslayerModel"]
 
 AutoConfig.register(TYPE, CrosslayerConfig, exist_ok=True)
+AutoModel.register(CrosslayerConfig, CrosslayerModel, exist_ok=True)
 AutoModelForCausalLM.register(CrosslayerConfig, CrosslayerForCausalLM, exist_ok=True)
+try:
+    from transformers.conversion_mapping import register_checkpoint_conversion_mapping
+    from transformers.core_model_loading import WeightRenaming
+except ImportError:  # before transformers 5
+    pass
+else:
+    # A server that puts a head of its own on a CrosslayerModel looks for its weight under LLaMA's name.
+    head: list[Any] = [WeightRenaming(source_patterns=r"^decoder\.stem\.head\.", target_patterns="lm_head.")]
+    register_checkpoint_conversion_mapping("CrosslayerModel", head, overwrite=True)

@@ -96,8 +96,6 @@ def placement(
     before, cached = start or 0, start is not None
     so_far = before + length
     columns = so_far if columns is None else columns
-    if so_far > config.context:
-        raise ValueError(f"{so_far} tokens are more than the context of {config.context}")
     column = torch.arange(columns, device=x.device)
     row = column[before:so_far]
     documents = None
@@ -105,6 +103,9 @@ def placement(
         position_ids = _checked_positions(config, position_ids.to(x.device), batch, length=length)
         if attention_mask is None and not cached:
             documents = _documents(position_ids)
+    longest = so_far if documents is None or position_ids is None else int(position_ids.max()) + 1
+    if longest > config.context:
+        raise ValueError(f"{longest} tokens are more than the context of {config.context}")
     real, visible = _checked_mask(attention_mask, x, so_far, columns=columns)
     if not cached and position_ids is None and real is None and visible is None:
         return Placement(None, None, row, column, None)
@@ -125,6 +126,33 @@ def placement(
 def packed(position_ids: Tensor | None, attention_mask: Tensor | None) -> bool:
     """Return whether tokens belong to several documents, of which only their positions tell."""
     return position_ids is not None and attention_mask is None and _documents(position_ids) is not None
+
+
+def positions_of_texts(
+    texts: Tensor, x: Tensor, position_ids: Tensor | None, *, attention_mask: Tensor | None
+) -> Tensor:
+    """Return positions that mark documents, (1, T), from where these begin: the cu_seqlens of flash-linear-attention.
+
+    Args:
+        texts: The columns in which documents begin, and the number of columns, (documents + 1,) or (1, documents + 1).
+        x: Embedded tokens, (1, T, d_model).
+        position_ids: Positions that are given besides, (1, T), and must be the same.
+        attention_mask: What must not be given besides.
+
+    Raises:
+        ValueError: By name, for anything else.
+    """
+    texts, columns = texts.flatten().to(x.device), x.shape[1]
+    lengths = texts.diff()
+    whole = len(texts) > 1 and int(texts[0]) == 0 and int(texts[-1]) == columns and bool((lengths > 0).all())
+    if len(x) != 1 or not whole:
+        raise ValueError(f"cu_seqlens: rising from 0 to the {columns} tokens of a single row")
+    if attention_mask is not None:
+        raise ValueError("cu_seqlens: attention_mask says already what sees what")
+    positions = torch.arange(columns, device=x.device) - texts[:-1].repeat_interleave(lengths)
+    if position_ids is not None and not torch.equal(position_ids.to(positions).flatten(), positions):
+        raise ValueError("cu_seqlens: position_ids begin documents elsewhere")
+    return positions[None]
 
 
 def _documents(position_ids: Tensor) -> Tensor | None:

@@ -11,7 +11,7 @@ that transformers does with a cache (`generate`, beams, crops, copies) it does w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -28,6 +28,7 @@ from icl.models.decoder import Decoder
 from icl.models.projections import entry, gate_entry
 from icl.models.reading import Segments
 from theory.errors import BadInput
+from theory.plans.plan import Plan, limits
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Slot:
     window: int
 
 
+def unkept(plan: Plan) -> Iterator[str]:
+    """Yield what of a plan has no place in a cache of transformers, one item per line."""
+    if limits(plan):
+        yield "a cache of transformers holds all tokens of a layer, and this plan keeps some values of the first alone"
+
+
 class Kept:
     """A decoder's part of every token that later ones need, by layers of a cache.
 
@@ -51,6 +58,8 @@ class Kept:
 
     def __init__(self, decoder: Decoder) -> None:
         self.config = decoder.config
+        for problem in unkept(decoder.plan):
+            raise BadInput(problem)
         self.plan = decoding.Cache(decoder, 1, 1)  # for its readers; it keeps nothing
         layers = range(1, self.config.n_layers + 1)
         there, windows = self.plan.entries, self._windows()
@@ -124,6 +133,7 @@ class Growing(DynamicLayer):
     def __init__(self, slot: Slot) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.slot = slot
+        self.steps: dict[Any, Any] = {}
 
     def get_seq_length(self) -> int:
         return 0 if self.keys is None or self.keys.dim() < 4 else self.keys.shape[-2]
@@ -135,6 +145,7 @@ class Windowed(DynamicSlidingWindowLayer):
     def __init__(self, slot: Slot) -> None:
         super().__init__(max(2, slot.window))  # of one column, the base class keeps all
         self.slot = slot
+        self.steps: dict[Any, Any] = {}
 
 
 class Fixed(StaticLayer):
@@ -143,6 +154,7 @@ class Fixed(StaticLayer):
     def __init__(self, slot: Slot, max_cache_len: int) -> None:
         super().__init__(max_cache_len)
         self.slot = slot
+        self.steps: dict[Any, Any] = {}
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         super().lazy_initialization(key_states, value_states)
@@ -169,6 +181,9 @@ class Past:
         self.cropped = kept.windowed and not isinstance(cache.layers[0], Fixed)
         self.new, self.nothing = x.shape[1], x.new_empty(len(x), 0, x.shape[1], 1)
         self.seen: dict[str, Tensor] = {}
+        first_layer = cache.layers[0]
+        assert isinstance(first_layer, Growing | Windowed | Fixed)
+        self.steps = first_layer.steps
 
     def count(self, layer: int) -> int:
         """Return how many of the last columns a layer attends over: its window, and the new tokens, or all."""

@@ -2,140 +2,37 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
-from transformers import Cache, DynamicCache, GenerationMixin, PreTrainedModel
+from torch import Tensor
+from transformers import Cache, DynamicCache, GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from icl.models.decoder import Decoder
 from icl.models.frame import Frame, windowed
-from icl.models.initial import InitialWeights
 from icl.models.rotary import rotation
-from icl.published.own import CODE, MODULE
-from icl.published.wrapped.arguments import Placement, check_implementation, check_refused, packed, placement
+from icl.published.wrapped.arguments import (
+    Placement,
+    check_implementation,
+    check_refused,
+    packed,
+    placement,
+    positions_of_texts,
+)
+from icl.published.wrapped.base import CrosslayerPreTrainedModel
 from icl.published.wrapped.cache import Kept, Past, kept_by
-from icl.published.wrapped.configuration import CrosslayerConfig
 from icl.published.wrapped.outputs import recomputed, selected, states_read
-from theory.plans.architecture import Tokens
 
 OF_LOSS = ("num_items_in_batch", "ignore_index", "shift_labels")
 
 
-class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
+class CrosslayerForCausalLM(CrosslayerPreTrainedModel, GenerationMixin):
     """A decoder under any plan, with the arguments and answers of transformers' LLaMA."""
 
-    config_class = CrosslayerConfig
     base_model_prefix = "decoder"
     accepts_loss_kwargs = True  # num_items_in_batch
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True
-    _no_split_modules = ["Layer", "ParallelLayer"]  # noqa: RUF012
-    _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
-
-    def __init__(self, config: CrosslayerConfig) -> None:
-        super().__init__(config)
-        device = torch.get_default_device()
-        self.decoder = Decoder(*config.described(), device="meta")
-        if device.type != "meta":  # else weights follow
-            self.decoder.to_empty(device=device)
-        self.gradient_checkpointing = False
-        self._recomputed_every = 1
-        self._kept: Kept | None = None
-        self._law: InitialWeights | None = None
-        self.post_init()  # type: ignore[no-untyped-call]
-
-    # --- weights -----------------------------------------------------------------------------------------------------
-
-    def initialize_weights(self) -> None:
-        """Write the decoder's initial weights into all parameters that hold none yet, from one number of torch's."""
-        if all(p.is_meta for p in self.parameters()):
-            return  # older releases would take them for written
-        self._law = None
-        super().initialize_weights()  # type: ignore[no-untyped-call]
-        self._law = None
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        own = dict(module.named_parameters(recurse=False))
-        unset = {name: p for name, p in own.items() if not getattr(p, "_is_hf_initialized", False)}
-        if not unset:
-            return
-        name = next((name for name, other in self.decoder.named_modules() if other is module), None)
-        if name is None:  # as when embeddings are widened
-            super()._init_weights(module)  # type: ignore[no-untyped-call]
-            return
-        if self._law is None:
-            seed = int(torch.randint(2**62, (), device="cpu"))
-            std = self.config.initializer_range
-            self._law = InitialWeights(self.decoder.config, self.decoder.plan, seed=seed, std=std)
-        for short, parameter in unset.items():
-            self._law.fill(module, name, short, parameter=parameter)
-
-    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
-        """Save config.json and weights as transformers does, and the file through which it reads them again."""
-        self.config.described()  # which brings the sizes in it up to date
-        super().save_pretrained(save_directory, *args, **kwargs)
-        path = Path(save_directory)
-        if path.is_dir():
-            (path / MODULE).write_text(CODE, encoding="utf-8")
-
-    @classmethod
-    def register_for_auto_class(cls, auto_class: str = "AutoModel") -> None:
-        """Do nothing: what is saved names the installed package, and holds no copy of its code."""
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.decoder.get_submodule("stem.embedding")
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        self.decoder.get_submodule("stem").embedding = value
-
-    def get_output_embeddings(self) -> nn.Module | None:
-        """Return the head; None where the embeddings are the head, which are one matrix in the decoder."""
-        head: nn.Module | None = self.decoder.stem.head
-        return head
-
-    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        self.decoder.get_submodule("stem").head = new_embeddings
-
-    def _resize_token_embeddings(
-        self, new_num_tokens: Any, pad_to_multiple_of: Any = None, mean_resizing: Any = True
-    ) -> nn.Module:
-        """Give embeddings, the head and the tables that a plan has a row for every token."""
-        super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)  # type: ignore[no-untyped-call]
-        embedding = self.get_input_embeddings()
-        assert isinstance(embedding, nn.Embedding)
-        rows = embedding.weight.shape[0]
-        for attention in self.decoder.attentions:
-            table = attention.projections.table
-            if table is not None:
-                self._get_resized_embeddings(table, rows, mean_resizing=mean_resizing)
-        stem = self.decoder.config.stem
-        assert isinstance(stem, Tokens)
-        self.decoder.config = replace(self.decoder.config, stem=replace(stem, vocab=rows))
-        self.config.vocab_size = rows
-        self.config.architecture = asdict(self.decoder.config)
-        self._kept = None
-        return embedding
-
-    def _set_gradient_checkpointing(
-        self,
-        enable: bool = True,
-        gradient_checkpointing_func: Callable[..., Any] = checkpoint,
-        every_n_layers: int = 1,
-    ) -> None:
-        """Have sublayers made again for their gradients, always in the form that lets tensors in the bank through."""
-        form = {**getattr(gradient_checkpointing_func, "keywords", {}), "use_reentrant": False}
-        self._gradient_checkpointing_func = functools.partial(
-            getattr(gradient_checkpointing_func, "func", gradient_checkpointing_func), **form
-        )
-        self.gradient_checkpointing, self._recomputed_every = enable, every_n_layers
 
     # --- decoding ----------------------------------------------------------------------------------------------------
 
@@ -213,7 +110,8 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
                 where positions tell documents apart.
             logits_to_keep: How many of the last positions are answered, 0 for all, or which.
             kwargs: output_hidden_states, output_attentions and return_dict; num_items_in_batch, by which the summed
-                loss is divided; ignore_index; shift_labels, labels that are shifted already.
+                loss is divided; ignore_index; shift_labels, labels that are shifted already; cu_seqlens, where the
+                documents of a single row begin and the last one ends, (documents + 1,) or (1, documents + 1).
 
         Raises:
             TypeError: For an argument that transformers' LLaMA does not have.
@@ -222,10 +120,12 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         return_dict = kwargs.pop("return_dict", None)
         of_loss = {name: value for name in OF_LOSS if (value := kwargs.pop(name, None)) is not None}
         states, attentions = (self._asked(kwargs, name) for name in ("output_hidden_states", "output_attentions"))
-        cache_position = kwargs.pop("cache_position", None)
+        cache_position, texts = kwargs.pop("cache_position", None), kwargs.pop("cu_seqlens", None)
         check_refused(kwargs)
         check_implementation(self.config._attn_implementation)
-        x = self._embedded(input_ids, inputs_embeds)
+        x = self.embedded(input_ids, inputs_embeds)
+        if texts is not None:
+            position_ids = positions_of_texts(texts, x, position_ids, attention_mask=attention_mask)
         default = self.config.use_cache and not self.training and not packed(position_ids, attention_mask)
         cache, answered = self._cache(past_key_values, use_cache, batch=len(x), default=default)
         start = None if cache is None else int(cache.get_seq_length())
@@ -258,13 +158,6 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         value = kwargs.pop(name, None)
         value = getattr(self.config, name, False) if value is None else value
         return value if isinstance(value, int | list | tuple) else bool(value)
-
-    def _embedded(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        if input_ids is not None and inputs_embeds is None:
-            return self.decoder.stem.embed(input_ids)
-        if inputs_embeds is not None and input_ids is None:
-            return inputs_embeds
-        raise ValueError("exactly one of input_ids and inputs_embeds is needed")
 
     def _hidden(
         self,

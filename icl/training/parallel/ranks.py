@@ -30,11 +30,12 @@ from torch.distributed.tensor import DTensor
 from icl.checkpoint import Checkpoint, state
 from icl.models.decoder import Decoder
 from icl.recipe import Recipe
+from icl.training.compiling import compiled as compiled_function
 from icl.training.objectives import Batch, Task
 from icl.training.parallel.agreeing import Agreement
 from icl.training.parallel.checkpoints import ShardedCheckpoints, read
 from icl.training.parallel.launch import PATIENCE, Launch, check_shares
-from icl.training.processes import recompute
+from icl.training.processes import Losses, losses, recompute
 
 T = TypeVar("T")
 
@@ -56,6 +57,9 @@ class Ranks:
         warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
         mesh = init_device_mesh(next(model.parameters()).device.type, (self.count,))
         shard(model, mesh, recomputed=self.recomputed, compiled=recipe.compile)
+
+    def losses(self, recipe: Recipe) -> Losses:  # noqa: ARG002 - sublayers are compiled, one by one
+        return losses
 
     def whole(self, model: Decoder) -> Decoder | None:
         return gathered(model, next(model.parameters()).device)
@@ -117,12 +121,8 @@ def shard(model: Decoder, mesh: DeviceMesh, *, recomputed: bool = False, compile
     if recomputed:
         recompute(model)
     if compiled:
-        torch.compiler.reset()
-        # Attention of every layer has code of its own, and all of it counts together.
-        limits = torch._dynamo.config
-        limits.recompile_limit = max(limits.recompile_limit, len(model.layers))
-        for sublayer in model.sublayers:
-            sublayer.forward = torch.compile(sublayer.forward, dynamic=False)
+        for sublayer in model.sublayers:  # attention of every layer has code of its own
+            sublayer.forward = compiled_function(sublayer.forward)
     for module in (*model.weight_groups, model):
         fully_shard(module, mesh=mesh)
     if mesh.device_type == "cpu":

@@ -68,7 +68,7 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
 @pytest.mark.long
 def test_every_profile_predicts(name):
     experiment = catalogue.experiment(name)
-    others = {"long", "tasks", "optima", "residual", "grouped", "latent", "decay"}
+    others = {"long", "tasks", "optima", "residual", "grouped", "latent", "decay", "gpu-8"}
     assert set(experiment.profiles) - others == {"smoke", "cpu", "gpu", "gpu-tiny"}
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)
@@ -120,9 +120,7 @@ def make_gpu(results):
     """`make gpu` as on a GPU machine, but for the profile and the device."""
     make = shutil.which("make")
     assert make
-    step = "--preset llama-2m --variants vanilla,attnres --context 16 --batch 2 --device cpu"
-    command = [make, "gpu", f"PYTHON={sys.executable}", "PROFILE=gpu-tiny", f"RESULTS={results}", f"STEP={step}"]
-    command += ["EXPERIMENTS=--all", "MINUTES=20", "RUN=--jobs 1"]
+    command = [make, "gpu", f"PYTHON={sys.executable}", "PROFILE=gpu-tiny", f"RESULTS={results}", "MINUTES=20"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -145,7 +143,6 @@ def test_the_gpu_path_with_tiny_models(tmp_path):
             assert {line["kind"] for line in run.metrics()} == {"stack"}
             continue
         recipes = [line["arm"]["recipe"] for line in run.metrics()]
-        assert all(r["accumulate"] == 2 for r in recipes)
         assert {r["compile"] for r in recipes} == {True}
         assert {r["precision"] for r in recipes} == {"bf16"}
     places = {of_trainings(RunFolder(tmp_path / name / "gpu-tiny")) / "metrics.jsonl" for name in NAMES}

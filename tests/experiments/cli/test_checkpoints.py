@@ -158,7 +158,7 @@ def test_a_converted_training_can_be_evaluated_exported_and_generates(work, tmp_
     line = ["convert", str(work / "vanilla"), "--variant", "skipv1", "--how", "top-v", "--out", str(tmp_path / "run")]
     status, out, _ = outcome(line)
     assert status == 0
-    assert out.startswith("converted vanilla as skipv1: ")
+    assert out.startswith("converted vanilla as skipv1, top-v: ")
     found = icl.load(tmp_path / "run")
     expected = icl.convert(icl.load(work / "vanilla"), "skipv1", "top-v")
     assert torch.equal(found(tokens()), expected(tokens()))
@@ -433,7 +433,7 @@ def test_full_disks_leave_nothing(work, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device", str(tmp_path / "x"))
 
-    monkeypatch.setattr("icl.models.saved.weights", full)
+    monkeypatch.setattr("icl.models.saved.write_weights", full)
     line = ["import", str(work / "published"), "--out", str(tmp_path / "run")]
     refused(line, "No space left")
     assert not (tmp_path / "run").exists()

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,7 +126,7 @@ def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
     lines = (tmp_path / "probe").glob("*/metrics.jsonl")
     before = next(iter(lines)).read_text()
     for family in ("entropy", "norms"):
-        monkeypatch.setitem(FAMILIES, family, None)  # it would not be measured
+        monkeypatch.setitem(FAMILIES, family, replace(FAMILIES[family], measure=None))  # it would not be measured
     monkeypatch.setattr("experiments.commands.probing.families", lambda *_: ["norms", "entropy", "similarity"])
     again = probed("vanilla", options=["--what", "norms,entropy,similarity"])
     assert list(again["families"]) == ["norms", "entropy", "similarity"]
@@ -201,7 +202,7 @@ def test_what_a_layer_does_not_project_is_not_shown(probed):
     assert mine["own"]["mean"][0] == pytest.approx(mine["largest"]["mean"][3], rel=1e-12)
     lines = probed("vanilla", "mine", options=["--what", "spectrum"], words=True).splitlines()
     (start,) = (number for number, line in enumerate(lines) if "of what the layer projects" in line)
-    assert [line.split().count("-") for line in lines[start + 1 : start + 3]] == [0, 3]
+    assert [line.split().count("-") for line in lines[start + 2 : start + 4]] == [0, 3]
 
 
 def test_runs_of_one_name_are_told_apart(probed):

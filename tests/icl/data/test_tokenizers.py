@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from icl.data import tokenizers
-from icl.data.published import PublishedTokenizer, random_sequences, sequences
+from icl.data.published import Part, PublishedTokenizer, _characters, random_sequences, sequences
 from icl.data.sources import documents
 from icl.data.tokenizers import END, from_ranks, load_tokenizer, train_bpe
 from tests.icl.data.small import SPECIAL, write_tokenizer
@@ -185,6 +185,48 @@ def test_sequences_go_on_where_the_one_before_ended(folder, length, count, start
     rest = found[:, len(start) :]
     assert rest[:, :-1].ravel().tolist() == ids[: len(found) * step]
     assert rest[:, 1:].ravel().tolist() == ids[1 : len(found) * step + 1]
+
+
+@given(st.integers(0, 90), st.integers(1, 90))
+def test_parts_in_tokens_follow_one_another(folder, start, more):
+    tokenizer = PublishedTokenizer(write_tokenizer(folder))
+    ids = whole(tokenizer, text_of(folder))
+    found = sequences(tokenizer, text_of(folder), 3, 10**6, 10**6, part=Part(start, start + more))
+    expected = ids[start : start + more]
+    assert len(found) == max(0, len(expected) - 1) // 2
+    assert found[:, :-1].ravel().tolist() == expected[: 2 * len(found)]
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_parts_in_shares_share_no_character(folder, one, other):
+    """Texts of two parts that meet, one behind the other, are the whole text."""
+    tokenizer = PublishedTokenizer(write_tokenizer(folder))
+    middle, end = sorted((one, other))
+    bounds = [(0.0, middle), (middle, end), (end, 1.0)]
+    parts = [Part(a, b) for a, b in bounds if a < b]
+    texts = ["".join(_characters(text_of(folder), part)) for part in parts]
+    assert "".join(texts) == "".join(d.text for d in documents(text_of(folder)))
+    found = sequences(tokenizer, text_of(folder), 3, 10**6, 10**6, part=parts[0])
+    (ids,) = tokenizer.encode([texts[0]]) if texts[0] else ([],)
+    assert len(found) <= max(0, len(ids) - 1)  # documents are cut at tokens of their own
+
+
+@pytest.mark.parametrize(
+    ("bounds", "says"),
+    [
+        ((0.5, 0.2), "ends behind its beginning"),
+        ((3, 3), "ends behind its beginning"),
+        ((0.5, 100), "two shares as its bounds"),
+        ((1.5, None), "a share from 0 to 1"),
+        ((-1, None), "tokens from 0"),
+    ],
+)
+def test_parts_that_make_no_sense(bounds, says):
+    with pytest.raises(BadInput, match=says):
+        Part(*bounds)
+    assert str(Part()) == ""
+    assert str(Part(0.25, 0.5)) == "from 0.25 to 0.5"
+    assert str(Part(stop=100)) == "to 100"
 
 
 def test_no_more_is_read_than_is_needed(folder, monkeypatch):

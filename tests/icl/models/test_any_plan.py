@@ -210,7 +210,9 @@ class Naive:
         y = self.sources[source.kind, source.layer, source.head, g]
         for _ in range(source.shift):
             y = torch.cat([0 * y[:, :1], y[:, :-1]], dim=1)
-        return y
+        if source.where == "first":
+            return torch.cat([y[:, :1], 0 * y[:, 1:]], dim=1)
+        return torch.cat([0 * y[:, :1], y[:, 1:]], dim=1) if source.where == "later" else y
 
     def weighed(self, query, keys, values, bias):
         linear, rows = self.config.score == "linear", []

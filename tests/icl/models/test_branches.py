@@ -29,6 +29,7 @@ from theory.plans.sharding import sublayer_parameters
 # Every part of an architecture, and one that leaves its mechanism out: the control.
 PARTS = {
     "windows": ({"windows": (2, 0, 1)}, {"windows": (2, 0, 0)}),
+    "nope": ({"rotated": (True, False), "positions": "rope", "head_dim": 4}, {"rotated": ()}),
     "gated-heads": ({"output_gate": "head"}, {"output_gate": "no"}),
     "gated-outputs": ({"output_gate": "element"}, {"output_gate": "no"}),
     "rezero": ({"output_scale": "number"}, {"output_scale": "no"}),
@@ -110,7 +111,8 @@ def test_counts_of_parts():
 @given(st.data())
 def test_decoding_from_a_cache_gives_the_same(name, data):
     config = replace(PLAIN, context=24, **EVERY[name])
-    variant = data.draw(st.sampled_from(["vanilla", "value-embeddings", "shifted-values", "gemma-sharing"]))
+    variants = ["vanilla", "value-embeddings", "shifted-values", "gemma-sharing"]
+    variant = data.draw(st.sampled_from([x for x in variants if not misfits(config, resolve(x, config.shape))]))
     built = generic(config, resolve(variant, config.shape), 3)
     tokens = torch.randint(7, (2, 20), generator=torch.Generator().manual_seed(4))
     cuts = sorted(data.draw(st.sets(st.integers(1, 19), max_size=6)) | {0, 20})
@@ -189,6 +191,9 @@ def test_bf16_is_near(name):
         ({"windows": (2, -1)}, "windows by layer must be whole numbers from 0"),
         ({"windows": (2,), "window": 3}, "a window is the same in all layers, or given by layer"),
         ({"windows": (2,), "mask": "none"}, "the mask must be causal"),
+        ({"rotated": (1,)}, "must be true or false, layer by layer"),
+        ({"rotated": (True,), "positions": "none"}, "only rotary positions, without a latent"),
+        ({"rotated": (True,), "latent": Latent(8, 2), "n_kv_heads": 0}, "only rotary positions, without a latent"),
         ({"scale_start": 0.5}, "there is none to begin at 0.5"),
         ({"residual_rank": -1}, "residual_rank must not be negative"),
         ({"differential": True, "n_kv_heads": 1}, "heads go in pairs, and there are 1 key/value heads"),
@@ -216,6 +221,16 @@ def test_options_that_leave_no_part():
         model(PLAIN, "laurel:rank=0")
     with pytest.raises(BadName, match=r"windows: pattern must be whole numbers in brackets, got '\(\)'"):
         model(PLAIN, "windows:pattern=()")
+    with pytest.raises(BadName, match="nope: every must be a whole number from 1, got 0"):
+        model(PLAIN, "nope:every=0")
+
+
+@pytest.mark.parametrize(("variant", "fits"), [("skipv1", True), ("yoco", False), ("cla", False)])
+def test_queries_and_keys_of_layers_that_are_turned_and_are_not_do_not_meet(variant, fits):
+    config = replace(PLAIN, rotated=(True, False))
+    found = misfits(config, resolve(variant, config.shape))
+    assert found == [] if fits else "positions turn those of some alone" in found[0]
+    assert misfits(replace(PLAIN, rotated=(True, True)), resolve(variant, config.shape)) == []
 
 
 def test_pairs_of_heads_need_every_head_as_it_is():

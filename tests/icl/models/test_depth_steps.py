@@ -45,7 +45,7 @@ def outputs_of(dtype=torch.float64, tokens=2, scale=1.0):
 @torch.no_grad()
 def test_equal_to_the_definition(block, key_norm, eps):
     depth, twin = rule(eps=eps, block=block, key_norm=key_norm)
-    stacked, outputs = in_steps(depth, outputs_of()[0]), outputs_of()
+    stacked, outputs = in_steps(depth, outputs_of()[0], {}), outputs_of()
     assert isinstance(stacked, StackedReads)
     for found, expected in zip(reads(stacked, outputs), reads(twin, outputs), strict=True):
         check_identity(found, expected, terms=100)
@@ -56,7 +56,7 @@ def test_another_eps_is_another_rule():
     """The control: outputs so small that eps counts."""
     outputs = outputs_of(scale=0.1)
     (one, _), (_, other) = rule(eps=1e-5), rule(eps=1.0)
-    apart = [x - y for x, y in zip(reads(StackedReads(one), outputs), reads(other, outputs), strict=True)]
+    apart = [x - y for x, y in zip(reads(StackedReads(one, outputs[0]), outputs), reads(other, outputs), strict=True)]
     assert max(float(x.abs().max()) for x in apart) > 1e-3
 
 
@@ -64,7 +64,7 @@ def test_another_eps_is_another_rule():
 def test_bf16_is_summed_in_float32_and_rounded_once():
     depth, twin = rule(torch.bfloat16)
     outputs = outputs_of(torch.bfloat16)
-    for found, expected in zip(reads(StackedReads(depth), outputs), reads(twin, outputs), strict=True):
+    for found, expected in zip(reads(StackedReads(depth, outputs[0]), outputs), reads(twin, outputs), strict=True):
         assert found.dtype == torch.bfloat16
         assert torch.allclose(found.float(), expected.float(), rtol=0, atol=4 * torch.finfo(torch.bfloat16).eps)
 
@@ -72,9 +72,40 @@ def test_bf16_is_summed_in_float32_and_rounded_once():
 def test_where_it_is_taken():
     depth, _ = rule()
     few, many = outputs_of()[0], outputs_of(tokens=FEW)[0]
-    assert in_steps(depth, few) is depth  # gradients
+    assert in_steps(depth, few, {}) is depth  # gradients
     with torch.no_grad():
         assert isinstance(depth, TwoPhases)
-        assert in_steps(depth, many) is depth
+        assert in_steps(depth, many, {}) is depth
         heads, _ = rule(heads=3)
-        assert in_steps(heads, few) is heads
+        assert in_steps(heads, few, {}) is heads
+
+
+@pytest.mark.parametrize("block", [1, 2, 99])
+@torch.no_grad()
+def test_steps_of_one_cache_share_what_is_made_for_them(block):
+    depth, twin = rule(block=block)
+    remembered, made = {}, []
+    for scale in (1.0, 5.0, 0.2):
+        outputs = outputs_of(scale=scale)
+        made.append(in_steps(depth, outputs[0], remembered))
+        for found, expected in zip(reads(made[-1], outputs), reads(twin, outputs), strict=True):
+            check_identity(found, expected, terms=100)
+    assert made[0] is made[1] is made[2]
+    assert in_steps(depth, outputs_of(tokens=3)[0], remembered) is not made[0]
+    assert in_steps(depth, outputs_of()[0].float(), remembered) is not made[0]
+    with torch.inference_mode():
+        assert in_steps(depth, outputs_of()[0], remembered) is not in_steps(depth, outputs_of()[0], {})
+
+
+@torch.no_grad()
+def test_queries_that_have_changed_are_read_anew():
+    depth, twin = rule()
+    remembered, outputs = {}, outputs_of()
+    before = reads(in_steps(depth, outputs[0], remembered), outputs)
+    for part in ("query", "gain"):
+        getattr(depth, part).add_(1.0)  # which the twin shares
+        after = reads(in_steps(depth, outputs[0], remembered), outputs)
+        for found, expected in zip(after, reads(twin, outputs), strict=True):
+            check_identity(found, expected, terms=100)
+        assert float((after[-1] - before[-1]).abs().max()) > 1e-3
+        before = after

@@ -18,20 +18,24 @@ class Refusing(MetaPathFinder):
 sys.meta_path.insert(0, Refusing())
 
 import torch  # noqa: E402
-from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
+import transformers  # noqa: E402
+from transformers import AutoConfig, AutoModelForCausalLM, StaticCache  # noqa: E402
 
-PADS = 3
+PADS, ROOM = 3, 20
+STATIC = not transformers.__version__.startswith("4.")  # static caches need version 5
 
 
 def read(folder):
     return AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True, dtype=torch.float64).eval()
 
 
-def cached(model, tokens):
-    """Logits of five tokens at once, then of one after another, and the bytes of the cache."""
-    out = model(tokens[:, :5], use_cache=True)
+def cached(model, tokens, cache=None):
+    """Logits of five tokens at once, then two, then of one after another, and the bytes of the cache."""
+    out = model(tokens[:, :5], use_cache=True, past_key_values=cache)
     logits = [out.logits]
-    for i in range(5, tokens.shape[1]):
+    out = model(tokens[:, 5:7], past_key_values=out.past_key_values, use_cache=True)
+    logits.append(out.logits)
+    for i in range(7, tokens.shape[1]):
         out = model(tokens[:, i : i + 1], past_key_values=out.past_key_values, use_cache=True)
         logits.append(out.logits)
     layers = out.past_key_values.layers
@@ -86,11 +90,23 @@ def answers(folder):
     found = {"whole": model(tokens).logits.detach()}
     with torch.no_grad():
         found["cached"], found["bytes"] = cached(model, tokens)
+        static = StaticCache(config=model.config, max_cache_len=ROOM)
+        if STATIC:
+            found["static"], found["static bytes"] = cached(model, tokens, static)
+        else:
+            found["static"] = refused(model, tokens, past_key_values=static)
+        attended = model(tokens, output_attentions=True)
+        found["attended"], found["weights"] = attended.logits, torch.stack(attended.attentions)
+        last = model(tokens[:, :-1], use_cache=True).past_key_values
+        last = model(tokens[:, -1:], past_key_values=last, output_attentions=True).attentions
+        found["last weights"] = torch.stack(last)
         mask = torch.ones(tokens.shape[0], tokens.shape[1] + PADS, dtype=torch.long)
         mask[:, :PADS] = 0
         padded = torch.nn.functional.pad(tokens, (PADS, 0))
         places = (mask.cumsum(-1) - 1).clamp(min=0)
         found["padded"] = model(padded, attention_mask=mask, position_ids=places).logits[:, PADS:]
+        shown = model(padded, attention_mask=mask, position_ids=places, output_attentions=True)
+        found["padded, attended"] = shown.logits[:, PADS:]
         packed, starts = tokens.flatten()[None], torch.arange(tokens.shape[1]).repeat(len(tokens))[None]
         found["packed"] = model(packed, position_ids=starts).logits.view_as(found["whole"])
         found["embedded"] = model(inputs_embeds=model.get_input_embeddings()(tokens)).logits
@@ -100,13 +116,20 @@ def answers(folder):
         options = {"max_new_tokens": 6, "pad_token_id": 0, "do_sample": False, "attention_mask": mask[:, -7:]}
         found["generated"] = model.generate(tokens[:, :7], **options)
         found["generated without"] = model.generate(tokens[:, :7], use_cache=False, **options)
+        fixed = {"cache_implementation": "static"} if STATIC else {}
+        found["generated static"] = model.generate(tokens[:, :7], **fixed, **options)
+        several = torch.cat([options["attention_mask"].new_zeros(len(tokens), PADS), options["attention_mask"]], dim=1)
+        options["attention_mask"] = several
+        behind = torch.nn.functional.pad(tokens[:, :7], (PADS, 0))
+        found["generated behind pads"] = [model.generate(behind, **options, **more)[:, PADS:] for more in ({}, fixed)]
+        options["attention_mask"] = mask[:, -7:]
         found["beams"] = model.generate(tokens[:, :7], num_beams=3, **options)
         found["beams without"] = model.generate(tokens[:, :7], num_beams=3, use_cache=False, **options)
     found["loss"] = model(tokens, labels=tokens).loss.detach()
     found["gradients"] = gradients(model, tokens)
     found["recomputed"] = recomputed(model, tokens, use_reentrant=False)
     found["reentrant"] = recomputed(model, tokens, use_reentrant=True)
-    found["refused"] = refused(model, tokens, output_attentions=True)
+    found["refused"] = refused(model, tokens, head_mask=torch.ones(1))
     config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
     found["fresh"] = [fresh(config, seed) for seed in (0, 0, 1)]
     model.save_pretrained(folder / "again")

@@ -10,6 +10,7 @@ from icl.models.decoder import Decoder
 from icl.published import own
 from icl.published.reading import architecture, load, plan
 from tests.icl.models.small import LLAMA
+from tests.icl.published.exported import exported
 from tests.icl.published.test_transformers import OURS, decoder, difference, tokens
 from theory.errors import BadInput
 from theory.plans.architecture import Tokens, Vectors
@@ -18,7 +19,7 @@ from theory.plans.names import resolve
 from theory.plans.plan import DepthAttention, Learned, Shape, v
 from theory.plans.plan import plan as made
 
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
 MINE = made(
     Shape(2, 2),
@@ -26,25 +27,6 @@ MINE = made(
     beside=lambda n, h: v(1, 1) if n > 1 else NOTHING,
     depth=DepthAttention(),
 )
-
-
-def exported(ours, place, patch, **options):
-    """A decoder that is written to `place`/theirs, as transformers reads it."""
-    own.save(ours, place / "theirs", **options)
-    patch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(place / "modules"))
-    options = {"trust_remote_code": True, "dtype": torch.float32}
-    return transformers.AutoModelForCausalLM.from_pretrained(place / "theirs", **options).eval()
-
-
-@pytest.fixture(scope="module")
-def patch():
-    with pytest.MonkeyPatch.context() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def skip(patch, tmp_path_factory):
-    return exported(decoder(OURS["llama"], "skipv1"), tmp_path_factory.mktemp("skip"), patch)
 
 
 @pytest.mark.parametrize("name", ["skipv1", "resformer-learned", "attnres", "denseformer", "mine", "dva"])

@@ -18,6 +18,8 @@ from icl.testing import check_identity
 from tests.icl.published.llama import CONFIG, logits, state_dict, write
 from theory.errors import BadInput
 
+FULL, SLIDING = "full_attention", "sliding_attention"
+
 
 def tokens(config, length, batch=2):
     return torch.randint(config["vocab_size"], (batch, length), generator=torch.Generator().manual_seed(1))
@@ -99,6 +101,9 @@ def test_a_window_as_long_as_the_context_stays_when_that_is_lengthened(tmp_path)
         ({"use_sliding_window": True, "sliding_window": 5}, 24, 0),  # from layer 28 on
         ({"use_sliding_window": True, "sliding_window": 5, "layer_types": ["sliding_attention"] * 3}, 24, 5),
         ({"use_sliding_window": True, "sliding_window": 5, "layer_types": ["full_attention"] * 3}, 24, 0),
+        ({"model_type": "llama", "sliding_window": 5, "layer_types": ["sliding_attention"] * 3}, 24, 0),
+        ({"model_type": "mistral", "sliding_window": 5, "layer_types": ["sliding_attention"] * 3}, 24, 5),
+        ({"model_type": "mistral", "sliding_window": None, "layer_types": ["full_attention"] * 3}, 24, 0),
     ],
 )
 def test_windows_of_all_layers_and_of_none(says, context, window, tmp_path):
@@ -108,11 +113,6 @@ def test_windows_of_all_layers_and_of_none(says, context, window, tmp_path):
 @pytest.mark.parametrize(
     ("says", "why"),
     [
-        ({"max_window_layers": 1}, "some of its layers have a window and others none"),
-        (
-            {"layer_types": ["full_attention", "sliding_attention", "full_attention"]},
-            "some of its layers have a window",
-        ),
         ({"layer_types": ["sliding_attention"] * 2}, "layer_types does not say of every layer"),
         ({"layer_types": []}, "layer_types does not say of every layer"),
         ({"layer_types": ["chunked_attention"] * 3}, "layer_types does not say of every layer"),
@@ -120,12 +120,69 @@ def test_windows_of_all_layers_and_of_none(says, context, window, tmp_path):
         ({"use_sliding_window": False, "layer_types": ["sliding_attention"] * 3}, "and there is none"),
         ({"max_window_layers": None}, "max_window_layers is no number"),
         ({"max_window_layers": 0, "sliding_window": 0}, "shows not even a token itself"),
+        ({"max_window_layers": 2, "sliding_window": 0}, "shows not even a token itself"),
+        ({"model_type": "mistral", "layer_types": [FULL, SLIDING, FULL]}, "layer_types differs .* of a mistral"),
+        ({"model_type": "mistral", "layer_types": [FULL] * 3}, "layer_types differs .* of a mistral"),
     ],
 )
 def test_windows_that_the_decoder_has_not(says, why, tmp_path):
     config = CONFIG | {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 5} | says
     with pytest.raises(BadInput, match=why):
         architecture(write(tmp_path, config, {}))
+
+
+@pytest.mark.parametrize(
+    ("says", "windows"),
+    [
+        ({"max_window_layers": 1}, (0, 5, 5)),
+        ({"layer_types": [FULL, SLIDING, FULL]}, (0, 5)),
+        ({"layer_types": [SLIDING, FULL, FULL]}, (5, 0, 0)),
+        ({"model_type": "ministral", "layer_types": [SLIDING, SLIDING, FULL]}, (5, 5, 0)),
+        ({"model_type": "smollm3", "layer_types": [SLIDING, FULL, SLIDING]}, (5, 0)),
+        ({"model_type": "smollm3", "no_rope_layer_interval": 2}, (0, 5)),
+    ],
+)
+def test_windows_of_some_layers(says, windows, tmp_path):
+    config = CONFIG | {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 5} | says
+    found = architecture(write(tmp_path, config, {}))
+    assert (found.window, found.windows) == (0, windows)
+
+
+@pytest.mark.parametrize(
+    ("says", "rotated"),
+    [
+        ({}, ()),  # every fourth layer, and there are three
+        ({"no_rope_layer_interval": 2}, (True, False)),
+        ({"no_rope_layer_interval": 1}, (False,)),
+        ({"no_rope_layers": [1, 1, 0, 0]}, (True, True, False)),
+        ({"no_rope_layers": [1, 1, 1, 0]}, ()),
+        ({"model_type": "llama", "no_rope_layers": [1, 0, 1]}, ()),  # which transformers does not read there
+    ],
+)
+def test_positions_of_some_layers(says, rotated, tmp_path):
+    assert architecture(write(tmp_path, CONFIG | {"model_type": "smollm3"} | says, {})).rotated == rotated
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ({"no_rope_layers": [1, 0]}, "no_rope_layers does not say of every layer"),
+        ({"no_rope_layers": [1, 0, 2]}, "no_rope_layers does not say of every layer"),
+        ({"no_rope_layers": "all"}, "no_rope_layers does not say of every layer"),
+        ({"no_rope_layer_interval": 0}, "no_rope_layer_interval is no number of layers"),
+        ({"attention_bias": True}, "attention_bias is set without mlp_bias"),
+    ],
+)
+def test_positions_that_have_no_meaning(says, why, tmp_path):
+    with pytest.raises(BadInput, match=why):
+        architecture(write(tmp_path, CONFIG | {"model_type": "smollm3"} | says, {}))
+
+
+def test_what_smollm3_is_where_its_config_says_nothing(tmp_path):
+    left_out = ("rope_theta", "tie_word_embeddings", "num_key_value_heads", "max_position_embeddings")
+    config = {k: v for k, v in CONFIG.items() if k not in left_out} | {"model_type": "smollm3"}
+    found = architecture(write(tmp_path, config, {}))
+    assert (found.rope_theta, found.stem.tied, found.kv_heads, found.context) == (2e6, True, 4, 32_768)
 
 
 def _sizes(folder):
@@ -197,7 +254,7 @@ DAMAGE = {
     "too deep": (lambda f: (f / "config.json").write_text("[" * 100_000), "describes no model"),
     "another type": (
         configured(model_type="bert"),
-        "of type 'bert'; those that can be read are llama, mistral, qwen2, qwen3, gpt2, .* and crosslayer",
+        "of type 'bert'; .* can be read are llama, mistral, ministral, qwen2, qwen3, smollm3, gpt2, .* and crosslayer",
     ),
     "no type": (configured(model_type=None), "of type 'None'"),
     "biases": (configured(attention_bias=True), "attention_bias is set"),
@@ -208,6 +265,10 @@ DAMAGE = {
     "scaled as before": (configured(rope_scaling={"type": "linear", "factor": 2.0}), r"are scaled \('linear'\)"),
     "scaled as now": (configured(rope_parameters={"rope_type": "yarn", "rope_theta": 9.0}), r"are scaled \('yarn'\)"),
     "scaled somehow": (configured(rope_scaling="much"), r"are scaled \('much'\)"),
+    "positions by layer": (
+        configured(rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 9.0}}),
+        "rope_parameters has positions for full_attention alone",
+    ),
     "a part turned": (configured(partial_rotary_factor=0.5), "turn a part of a head"),
     "no width": (configured(hidden_size="absent"), "has no hidden_size"),
     "no number": (configured(hidden_size="wide"), "describes no model"),

@@ -45,6 +45,8 @@ GPT2 = {
     "initializer_range": 0.4,
 }
 SLIDING = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}
+SOME = {"layer_types": ["sliding_attention", "full_attention", "full_attention"]}
+SMOL = LLAMA | {"num_key_value_heads": 2, "pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
 THEIRS = {
     "llama": ("Llama", LLAMA | {"num_key_value_heads": 4}),
     "llama, grouped": ("Llama", LLAMA | {"num_key_value_heads": 2}),
@@ -57,8 +59,16 @@ THEIRS = {
     "mistral, window": ("Mistral", LLAMA | {"num_key_value_heads": 2, "sliding_window": 5}),
     "qwen2": ("Qwen2", LLAMA | {"num_key_value_heads": 2}),
     "qwen2, window": ("Qwen2", LLAMA | {"num_key_value_heads": 2, **SLIDING}),
+    "qwen2, window in some layers": ("Qwen2", LLAMA | {"num_key_value_heads": 2, **SLIDING, "max_window_layers": 2}),
+    "qwen2, tied": ("Qwen2", LLAMA | {"num_key_value_heads": 2, "tie_word_embeddings": True}),
     "qwen3": ("Qwen3", LLAMA | {"num_key_value_heads": 2, "head_dim": 6}),
     "qwen3, window": ("Qwen3", LLAMA | {"num_key_value_heads": 2, "head_dim": 6, **SLIDING}),
+    "qwen3, window in some layers": ("Qwen3", LLAMA | {"num_key_value_heads": 2, "head_dim": 6, **SLIDING, **SOME}),
+    "ministral": ("Ministral", LLAMA | {"num_key_value_heads": 2, "sliding_window": 5, "head_dim": 4, **SOME}),
+    "smollm3": ("SmolLM3", SMOL | {"no_rope_layer_interval": 2}),
+    "smollm3, chosen layers": ("SmolLM3", SMOL | {"no_rope_layers": [0, 1, 1], "tie_word_embeddings": False}),
+    "smollm3, window": ("SmolLM3", SMOL | SLIDING | {"no_rope_layers": [1, 0, 1]}),
+    "smollm3, biases": ("SmolLM3", SMOL | {"attention_bias": True, "mlp_bias": True}),
     "gpt2": ("GPT2", GPT2),
     "gpt2, exact gelu": ("GPT2", GPT2 | {"activation_function": "gelu", "n_inner": 7}),
 }
@@ -73,6 +83,12 @@ OURS = {
     "qwen2, window": replace(A, qkv_bias=True, window=5),
     "qwen3": replace(A, head_dim=6, qk_norm=True),
     "qwen3, window": replace(A, head_dim=6, qk_norm=True, window=5),
+    "qwen2, windows": replace(A, qkv_bias=True, windows=(5, 0)),
+    "qwen3, windows": replace(A, head_dim=6, qk_norm=True, windows=(0, 5)),
+    "windows": replace(A, windows=(5, 0)),
+    "smollm3": replace(A, rotated=(True, False), stem=Tokens(VOCAB, tied=True)),
+    "smollm3, windows, biases": replace(A, rotated=(False, True), windows=(0, 5), bias=True, qkv_bias=True),
+    "smollm3, window, biases": replace(A, window=5, bias=True, qkv_bias=True),
     "stretched": replace(A, head_dim=12, rope_stretched=Stretched(8.0, 1.0, 4.0, 12)),
     "gpt2": replace(OLD, norm_eps=1e-3, stem=Tokens(VOCAB, tied=True), dropout=0.1),
     "gpt2, exact gelu, untied": replace(OLD, tanh_gelu=False),
@@ -128,6 +144,13 @@ def test_stretching_changes_what_is_answered():
         assert difference(stretched(tokens()), plain(tokens())) > 1e-2
 
 
+def test_positions_that_are_left_out_change_what_is_answered():
+    some, every = decoder(OURS["smollm3"]), decoder(replace(OURS["smollm3"], rotated=()))
+    every.load_state_dict(some.state_dict())
+    with torch.no_grad():
+        assert difference(some(tokens()), every(tokens())) > 1e-2
+
+
 def test_folders_of_gpt_2_s_time_have_no_prefix_and_hold_masks(tmp_path):
     theirs = model_of("GPT2", GPT2)
     theirs.save_pretrained(tmp_path)
@@ -158,6 +181,9 @@ def test_weights_are_rounded_as_asked_and_tokenizers_go_with_them(tmp_path):
         (replace(A, score="linear"), "vanilla"),
         (replace(A, stem=Vectors(16)), "vanilla"),
         (replace(A, positions="none"), "vanilla"),
+        (replace(A, windows=(5, 4)), "vanilla"),
+        (replace(A, qkv_bias=True, rotated=(True, False)), "vanilla"),
+        (replace(OLD, windows=(5, 0)), "vanilla"),
         (replace(OLD, bias=False), "vanilla"),
         (replace(OLD, n_kv_heads=2), "vanilla"),
     ],
@@ -215,6 +241,7 @@ def test_what_cannot_be_expressed_is_named(kind, fields, says, tmp_path):
         ("Mistral", {"attention_bias": True, "mlp_bias": True, "max_window_layers": None}),
         ("Qwen2", {"attention_bias": True, "mlp_bias": True}),
         ("Qwen3", {"mlp_bias": True}),
+        ("Llama", {"layer_types": ["sliding_attention"] * 3, "sliding_window": 3}),
     ],
 )
 def test_what_changes_no_answer_hinders_no_reading(kind, fields, tmp_path):
@@ -243,5 +270,5 @@ def test_weights_that_cannot_be_written_are_named_and_nothing_is_left(save_as, n
 
 def test_kinds_by_architecture():
     kinds = {name: as_published(config)[1]["model_type"] for name, config in OURS.items()}
-    assert set(kinds.values()) == {"llama", "mistral", "qwen2", "qwen3", "gpt2"}
+    assert set(kinds.values()) == {"llama", "mistral", "qwen2", "qwen3", "smollm3", "gpt2"}
     assert (kinds["qwen2, window"], kinds["mistral"]) == ("qwen2", "mistral")

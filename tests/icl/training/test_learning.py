@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import nn
 
 from icl.checkpoint import TENSORS
 from icl.models.decoder import Decoder
@@ -105,24 +104,6 @@ def test_bf16_trains_weights_that_stay_in_float32(tmp_path):
         assert {x.dtype for x in state.values()} == {torch.float32}
     assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.01)
     assert losses["bf16"] != losses["fp32"]
-
-
-@pytest.mark.slow
-def test_every_model_of_a_process_is_compiled(monkeypatch):
-    """However many were compiled before it: torch stops after eight versions of one function, and says little."""
-    graphs = []
-
-    def backend(graph, _inputs):
-        graphs[-1] += 1
-        return graph.forward
-
-    monkeypatch.setattr(Decoder, "compile", lambda self, **options: nn.Module.compile(self, backend=backend, **options))
-    recipe = replace(RECIPE, steps=2, log_every=2, evaluate_every=0, compile=True)
-    for width in range(4, 16, 2):
-        graphs.append(0)
-        list(train(model_of(replace(REGRESSOR, d_model=width, n_heads=1)), prompts(), recipe, 0))
-    assert len(set(graphs)) == 1, graphs
-    assert graphs[0] >= 2  # one to train, one to evaluate
 
 
 @pytest.mark.slow

@@ -173,7 +173,7 @@ def test_runs_say_what_every_head_reads(shape, data):
             reading[run.first + i] = [
                 (replace(weight, head=weight.head + i) if isinstance(weight, Gated) else weight, source)
                 for weight, source in (
-                    (weight, Source(kind, layer, start + i, shift)) for weight, kind, layer, start, shift in run.terms
+                    (weight, Source(kind, layer, start + i, *rest)) for weight, kind, layer, start, *rest in run.terms
                 )
             ]
     sources = [[(t.weight, t.source) for t in mix.terms] for mix in mixes]

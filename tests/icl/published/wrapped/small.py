@@ -31,6 +31,7 @@ CONFIGS = {
     "window skipv1": replace(CONFIG, window=5),
     "windows shifted-values": replace(CONFIG, windows=(3, 7)),
     "some-windows vanilla": replace(CONFIG, windows=(3, 0)),
+    "unrotated skipv1": replace(CONFIG, rotated=(True, False)),
     "positions skipv1": replace(CONFIG, positions="learned", norm="layer", gated=False, bias=True),
     "bias shifted-values": replace(CONFIG, positions="bias"),
 }

@@ -6,24 +6,13 @@ import pytest
 import torch
 
 from icl.published import writing
-from tests.icl.published.test_own import exported
+from tests.icl.published.exported import exported
 from tests.icl.published.test_transformers import OURS, decoder, difference, tokens
 from tests.icl.published.wrapped.small import close, every_plan, wrapped
 from tests.icl.published.wrapped.small import decoder as small_decoder
 from tests.icl.published.wrapped.small import tokens as small_tokens
 
 transformers = pytest.importorskip("transformers")
-
-
-@pytest.fixture(scope="module")
-def patch():
-    with pytest.MonkeyPatch.context() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def skip(patch, tmp_path_factory):
-    return exported(decoder(OURS["llama"], "skipv1"), tmp_path_factory.mktemp("skip"), patch)
 
 
 T = 20
@@ -157,6 +146,38 @@ def test_packed_documents_do_not_see_each_other(plan, monkeypatch, tmp_path):
     with torch.no_grad():
         packed = model(alone.reshape(1, T), position_ids=TWICE).logits
         assert difference(packed.reshape(2, T // 2, -1), model(alone).logits) < 1e-5
+
+
+def test_columns_in_which_documents_begin_are_positions_that_restart(skip):
+    begins, row = torch.tensor([0, T // 2, T], dtype=torch.int32), tokens(1)
+    for texts, positions in ((begins, None), (begins[None], TWICE), (begins, TWICE[0])):
+        found = skip(row, cu_seqlens=texts, position_ids=positions).logits
+        assert torch.equal(found, skip(row, position_ids=TWICE).logits)
+    assert torch.equal(skip(row, cu_seqlens=None).logits, skip(row).logits)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"cu_seqlens": torch.tensor([0, T - 1])}, "a single row"),
+        ({"cu_seqlens": torch.tensor([0, 5, 5, T])}, "a single row"),
+        ({"cu_seqlens": torch.tensor([0, T // 2, T]), "position_ids": torch.arange(T)[None]}, "position_ids begin"),
+        ({"cu_seqlens": torch.tensor([0, T]), "attention_mask": torch.ones(1, T)}, "attention_mask"),
+    ],
+)
+def test_columns_that_are_none_of_documents_are_refused(skip, arguments, says):
+    with pytest.raises(ValueError, match=f"^cu_seqlens: .*{says}"):
+        skip(tokens(1), **arguments)
+
+
+def test_a_row_of_documents_may_be_longer_than_the_context(skip):
+    context = skip.decoder.config.context
+    alone = torch.cat([tokens(2)] * 4, dim=1)[:, :context]
+    positions = torch.arange(context).repeat(2)[None]
+    found = skip(alone.reshape(1, -1), position_ids=positions).logits
+    assert difference(found.reshape(2, context, -1), skip(alone).logits) < 1e-5
+    with pytest.raises(ValueError, match="more than the context"):
+        skip(alone.reshape(1, -1), position_ids=torch.arange(2 * context)[None])
 
 
 def test_a_tuple_is_answered_where_it_is_asked_for(skip):

@@ -10,13 +10,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[4]
 
 
-def together(folder, *options, module="two"):
-    """What two processes of a module beside this one leave there, by process."""
+def together(folder, *options, module="two", package="tests.icl.training.parallel"):
+    """What two processes of a module, by default one beside this, leave there, by process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     common = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    command = [sys.executable, "-m", f"tests.icl.training.parallel.{module}", str(folder), *options]
+    command = [sys.executable, "-m", f"{package}.{module}", str(folder), *options]
     both = [
         subprocess.Popen(command, cwd=ROOT, env={**common, "RANK": f"{rank}"}, stderr=subprocess.PIPE, text=True)
         for rank in range(2)
