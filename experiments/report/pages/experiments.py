@@ -99,6 +99,8 @@ def _time(seconds: int) -> str:
 
 
 def _run(material: Material, run: Run, head: str) -> Iterator[str]:
+    """Yield one run's part.  What is long is folded, and of runs after the first all but figures and verdicts."""
+    most = parts.LONG if head == "##" else 0
     for name in parts.drawn(run):
         yield parts.figure(run, name)
     yield f"{head} What was predicted"
@@ -109,20 +111,23 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
         for key, label in SAID.items()
         if isinstance(prediction.get(key), str)
     }
-    yield parts.folded_if_long("Assumptions, statistic and rule, in full", parts.definition(facts))
+    yield parts.folded_if_long("Assumptions, statistic and rule, in full", parts.definition(facts), most)
     yield f"{head} What came out"
     yield f"This profile {escaped(run.decides)}.{_power(run)}"
     if not run.checks:
         yield "Nothing was compared, which is inconclusive."
-    yield from _groups(material, run.checks)
+    yield from _groups(material, run.checks, most)
     if run.checks:
         note = f" {escaped(words.SLACK_ALONE)}" if any(check.by_slack_alone for check in run.checks) else ""
         yield f"Each line shows the point that uses most of its tolerance.{note}"
         yield _all_checks(run.checks)
     if rows := run.evaluation.table:
         names, *others = [[escaped(cell) for cell in row] for row in rows]
-        yield parts.folded_if_long(f"The table: {len(others)} rows", parts.table(names, others, kind="wide"))
-        yield parts.definition({escaped(word): escaped(meaning) for word, meaning in legend(run.experiment).items()})
+        meanings = parts.definition(
+            {escaped(word): escaped(meaning) for word, meaning in legend(run.experiment).items()}
+        )
+        markdown = "\n\n".join([parts.table(names, others, kind="wide"), meanings])
+        yield parts.folded_if_long(f"The table: {len(others)} rows", markdown, most)
     for why, arms in by_reason(run.evaluation.untuned).items():
         yield f"Untuned, {escaped(why)}: {escaped('; '.join(arms))}."
     yield f"{head} Data, and where it comes from"
@@ -175,8 +180,8 @@ def _days_of_commits() -> dict[str, str]:
     return days
 
 
-def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
-    """Yield a table for each quantity; where they have many words, folded, after how many there are of each verdict."""
+def _groups(material: Material, checks: Sequence[Judgement], most: int) -> Iterator[str]:
+    """Yield a table for each quantity; folded where all have more than `most` words, with how many of each verdict."""
     head = ("predicted against measured", "entry", "points", "predicted", "slack", "measured", "verdict")
     tables = {}
     for quantity, groups in by_quantity(checks).items():
@@ -186,7 +191,7 @@ def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
             entry = material.names.named(members[0].claim) if members[0].claim else ""
             rows.append((escaped(name), entry, str(len(members)), *numbers, parts.group_verdict(members)))
         tables[quantity] = parts.table(head, rows, "llrrrrl", kind="wide numbers"), _counted(groups.values())
-    long = sum(len(table.split()) for table, _ in tables.values()) > parts.LONG
+    long = sum(len(table.split()) for table, _ in tables.values()) > most
     for quantity, (table, counted) in tables.items():
         title = quantity[:1].upper() + quantity[1:]
         if long:

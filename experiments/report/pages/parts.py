@@ -66,9 +66,9 @@ def folded(summary: str, markdown: str) -> str:
     return f"{opening}\n\n{markdown}\n\n```{{raw}} html\n</details>\n```"
 
 
-def folded_if_long(summary: str, markdown: str) -> str:
-    """Return Markdown itself, or folded where it has more than `LONG` words."""
-    return folded(summary, markdown) if len(markdown.split()) > LONG else markdown
+def folded_if_long(summary: str, markdown: str, most: int = LONG) -> str:
+    """Return Markdown itself, or folded where it has more than so many words."""
+    return folded(summary, markdown) if len(markdown.split()) > most else markdown
 
 
 def definition(items: Mapping[str, str]) -> str:
