@@ -61,7 +61,7 @@ def _plan(name: str, shape: Shape) -> Plan:
 
 def value(polynomial: Iterable[Monomial], sizes: Sequence[int]) -> float:
     """Return the value of a polynomial."""
-    return sum(c * prod(size**power for size, power in zip(sizes, powers, strict=True)) for c, *powers in polynomial)  # type: ignore[misc]
+    return sum(c * prod(size**power for size, power in zip(sizes, powers, strict=True)) for c, *powers in polynomial)
 
 
 def costs(names: Iterable[str]) -> dict[str, dict[str, list[Monomial]]]:
