@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from theory import machine
-from theory.plans import deeper, papers
+from theory.plans import deeper, papers, plan
 from theory.prompts import moments, rationals, spectral
 from theory.toy import exact, population, stack, tokens
 
@@ -17,6 +17,7 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     machine.memory: "how much may be computed at a time: no number depends on it",
     deeper.beyond_two_layers: "a remark on deeper models: no number depends on it",
     papers.rooms: "the papers' years, by which they are listed",
+    plan.built: "which heads are built: those that nobody reads change no answer, and only their number counts",
     tokens.draw: ANY_INPUT,
     tokens.whole: ANY_INPUT,
     tokens.draw_weights: ANY_INPUT,

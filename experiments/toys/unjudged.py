@@ -23,7 +23,13 @@ OF_VALUE_MAPS: Mapping[Callable[..., Any], str] = {
     heads.is_bound: "whether bound weights attain an optimum, of which nothing is claimed",
 }
 NUMBER = "of the heads that are built, only how many counts"
-OF_CACHES: Mapping[Callable[..., Any], str] = {mix.q: "queries are not cached", plan.Plan.live: NUMBER}
+NOT_CACHED = "nothing of a feed-forward is cached, nor of what is read over depth"
+OF_CACHES: Mapping[Callable[..., Any], str] = {
+    mix.q: "queries are not cached",
+    plan.Plan.live: NUMBER,
+    architecture.Architecture.sublayers: NOT_CACHED,
+    architecture.Architecture.has_feed_forward: NOT_CACHED,
+}
 OF_COUNTS: Mapping[Callable[..., Any], str] = {plan.built: NUMBER, plan.Plan.live: NUMBER}
 OF_PARAMETERS: Mapping[Callable[..., Any], str] = {
     **OF_COUNTS,

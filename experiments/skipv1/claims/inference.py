@@ -16,6 +16,7 @@ from theory.plans.accounting import (
 )
 from theory.plans.architecture import Architecture
 from theory.plans.decoding import numbers_of_a_step, reads
+from theory.plans.depth import Depth
 from theory.plans.names import model
 from theory.plans.plan import built
 from theory.skipv1.paper import PAPER
@@ -162,6 +163,7 @@ SPEED = Claim(
         ),
         flops: "the costs of other parts are other entries'",
         depth_sources: "no plan here reads over depth",
+        Depth.flops: "no plan here reads over depth",
         cache: "one over another, which both may be larger",
     },
 )
@@ -197,6 +199,9 @@ def numbers_that_are_read(parts: int) -> bool:
     of_all = []
     for name in SIZES:
         before, after = (reads(*model(name, variant)) for variant in ("vanilla", "skipv1"))
+        sizes, _ = model(name)
+        if before != 2 * sizes.n_layers * sizes.d_model:  # keys and values of every layer's width
+            return False
         of_all.append(round(100 * after / before))
     return set(of_all) == {parts}
 
