@@ -220,7 +220,8 @@ class Question(ABC):
         pool = Pool(run.path.parents[1], run.slot)
         setting, folder = with_text(config.setting, run.slot)
         config = replace(config, setting=setting)
-        self._say_what_is_read_again(config)
+        if folder is not None:
+            self._say_what_is_read_again(config)
 
         def found(every: Sequence[Arm]) -> dict[Arm, Json]:
             there = pool.finished(every)

@@ -38,7 +38,7 @@ BRIDGES = ("gpu-8", "gpu")  # profiles: codes of 8 and of 16 numbers; half a cod
 PRESETS = ("llama-130m", "llama-350m")
 VARIANTS = "vanilla,resformer,skipv1,svformer,attnres-block,attnres"
 TINY_STEP = ("--preset", "llama-2m", "--variants", "vanilla,attnres", "--context", "16", "--batch", "2")
-TOKENS_A_STEP = 32_768  # as in `experiments.bench.step`, which imports torch
+TOKENS_A_STEP = {"llama-130m": 32_768, "llama-350m": 16_384}  # whose plain gradients, in float32, fit into 80 GB
 TURNS, DECODED_A_TURN = 6, 8
 TIMED_STEPS = 2 * 5 * TURNS  # of a variant and of vanilla
 PLAIN = 16.0  # times a step in bf16, the gradients that it is held against: float32, not compiled
@@ -162,7 +162,9 @@ def _steps(setup: Setup) -> dict[Path, Arguments]:
     found: dict[Path, Arguments] = {}
     for preset in PRESETS:
         path = setup.out / f"step-time-{setup.profile}-{preset}.json"
-        command = ("bench", "step", "--preset", preset, "--variants", VARIANTS, "--device", setup.device)
+        batch = str(TOKENS_A_STEP[preset] // model(preset)[0].context)
+        about = ("--preset", preset, "--variants", VARIANTS, "--batch", batch)
+        command = ("bench", "step", *about, "--device", setup.device)
         found[path] = (*command, "--out", str(path))
     return found
 
@@ -260,9 +262,8 @@ def _stepping(machine: Machine) -> Forecast:
     seconds, first, memory, words = START, 0.0, 0.0, []
     for preset in PRESETS:
         config, _ = model(preset)
-        recipe = Recipe(
-            steps=1, batch=TOKENS_A_STEP // config.context, learning_rate=1e-4, precision="bf16", compile=True
-        )
+        batch = TOKENS_A_STEP[preset] // config.context
+        recipe = Recipe(steps=1, batch=batch, learning_rate=1e-4, precision="bf16", compile=True)
         for name in VARIANTS.split(","):
             plan = resolve(name, config.shape)
             step = step_seconds(config, plan, recipe, machine)

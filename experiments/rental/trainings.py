@@ -46,7 +46,7 @@ EVALUATED = 0.15  # seconds of an evaluation, of which there is one per length
 
 @dataclass(frozen=True)
 class Trainings:
-    """What is trained: a width that fits the text, and the rates.
+    """Trainings of one width, which fits the text, at two rates.
 
     Args:
         setting: with its text.

@@ -319,9 +319,10 @@ def _draw_losses_alone(axis: Axes, numbers: Json, shown: str, trained: Json) -> 
         intervals = [t_interval([zero - v for v in trained[point_key(shown, toy, a)]]) for a in range(d + 1)]
         style.bars(axis, range(d + 1), intervals, marker=marker, color=look["color"], label=f"{name}, trained")
     at = d - 1
-    ends = [(at, zero - numbers["ranks"][at][toy]) for toy in TOYS]
-    axis.annotate("", *ends, arrowprops={"arrowstyle": "<->", "color": "#777777", "shrinkA": 6, "shrinkB": 6})
-    middle = (at, fmean(y for _, y in ends))
+    mha, skip = ((at, zero - numbers["ranks"][at][toy]) for toy in ("mha", "skipv1"))
+    arrow = {"arrowstyle": "<->", "color": "#777777", "shrinkA": 6, "shrinkB": 6}
+    axis.annotate("", mha, skip, arrowprops=arrow)
+    middle = (at, (mha[1] + skip[1]) / 2)
     axis.annotate(r"gap, $\rho a^2$", middle, xytext=(-5, 0), textcoords="offset points", ha="right", va="center")
     axis.axhline(zero, color="#999999", linewidth=0.8)
     axis.annotate("predicting zero", (d / 2, zero), xytext=(0, 3), textcoords="offset points", ha="center")

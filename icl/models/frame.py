@@ -22,7 +22,7 @@ class Past(Protocol):
 
     @property
     def steps(self) -> dict[Any, Any]:
-        """What is remembered from step to step beside tokens (`icl.models.depth_steps`)."""
+        """Memory from step to step beside tokens (`icl.models.depth_steps`)."""
         ...
 
     def held(self, layer: int) -> Tensor:

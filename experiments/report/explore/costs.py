@@ -1,4 +1,4 @@
-"""Costs of the named variants as polynomials in the sizes of a LLaMA-like decoder.
+"""Costs of the named variants, as polynomials in the sizes of a LLaMA-like decoder.
 
 `theory.plans.accounting` counts a plan of given sizes.  For a variant the counts are polynomials in the number of
 layers L, of heads H, a head's width w, the feed-forward's width f, the vocabulary v and the context t, as long as L is

@@ -78,7 +78,9 @@ class CrosslayerDecoder(Decoder, BaseModel):
     def verify_module_protocol(self) -> None:
         """Pass: the parts of a decoder are plain modules, which `init_states` and `parallelize` know."""
 
-    def forward(self, tokens: Tensor, positions: Tensor | None = None, **masks: Any) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, tokens: Tensor, positions: Tensor | None = None, **masks: Any
+    ) -> Tensor:
         """Return what `answers` returns; masks are made of the positions, and given ones are refused."""
         for name, value in masks.items():
             if value is not None:

@@ -9,7 +9,8 @@ import torch
 
 import icl
 from experiments.cli import main
-from experiments.commands.importing import convert, export, import_
+from experiments.commands.converting import convert
+from experiments.commands.importing import export, import_
 from experiments.report.pages.documents import TEXT
 from icl.published.reading import load
 from tests.icl.data.small import write_tokenizer
@@ -64,7 +65,7 @@ def test_every_family_goes_out_as_a_variant(name, tmp_path):
     """Imported, converted and exported, a model answers in transformers as it does here, and has a gradient."""
     model_of(*THEIRS[name]).save_pretrained(tmp_path / "theirs")
     import_(str(tmp_path / "theirs"), tmp_path / "run")
-    assert convert(tmp_path / "run", tmp_path / "variant", variant="resformer-learned").change == 0
+    assert convert(tmp_path / "run", tmp_path / "variant", variant="resformer-learned").saved.change == 0
     convert(tmp_path / "run", tmp_path / "half", variant="resformer")
     export(tmp_path / "half", tmp_path / "out")
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()

@@ -76,7 +76,7 @@ def test_parts_run_in_order_and_what_is_done_is_passed_by(tmp_path):
 def test_a_part_has_its_own_minutes_and_goes_on_with_what_is_left(tmp_path):
     """The first would take all the time; the second has its turn, and then the first goes on."""
     out = tmp_path / "results"
-    parts = [part(out, "long", count=30, minutes=1.0), part(out, "short", count=2, minutes=1.0)]
+    parts = [part(out, "long", count=30, minutes=1.0), part(out, "short", count=2, minutes=20.0)]
     one, _ = sitting(parts, out)
     assert one.go_on()
     assert ends(out) == {"long": ["time was up", "done"], "short": ["done"]}
