@@ -169,7 +169,7 @@ def _searched(room: Room) -> str:
     """Return entries by which the search finds a paper's page first: its name, and the beginning of its title."""
     name, title = (re.findall(r"[\w-]+", text) for text in (room.name, room.paper.title if room.paper else ""))
     entries = dict.fromkeys(" ".join(words) for words in (name, title[:2], title[:3]) if words and title)
-    return "\n\n".join(f"```{{index}} single: {entry}\n```" for entry in entries)
+    return "\n\n".join(f"```{{index}} ! single: {entry}\n```" for entry in entries)
 
 
 def _room_of(index: Index, material: Material) -> Room | None:
