@@ -73,7 +73,7 @@ class Site:
 class CrosslayerModel(CrosslayerPreTrainedModel):
     """The states after the last norm, from which a head answers; the head itself is left out.
 
-    `attn_implementation` may be any function of `ALL_ATTENTION_FUNCTIONS` that attends causally without a mask.
+    "attn_implementation" may be any function of `ALL_ATTENTION_FUNCTIONS` that attends causally without a mask.
     """
 
     base_model_prefix = "model"

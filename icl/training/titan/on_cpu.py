@@ -3,7 +3,7 @@
     python -m icl.training.titan.on_cpu --module icl.training.titan --config skipv1_small
 
 torchtitan takes the first accelerator that there is, and counts its memory; without one it fails.  This module names
-the CPU in its place, counts no memory, and runs `torchtitan.train`.  Started without torchrun, it is one process.
+the CPU in its place, counts no memory, and runs torchtitan.train.  Started without torchrun, it is one process.
 torchtitan 0.3 also calls `torch.distributed.set_timeout`, which torch 2.13 has under another name.
 """
 
