@@ -78,7 +78,8 @@ def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, 
     found, cache = in_chunks(model, tokens, [int(n) for n in cuts if n], config.context)
     check_identity(found, model(tokens), terms=100)
     room = min(config.context, 2 * window + longest_shift(chosen) if window else config.context)
-    assert cache.bytes == 2 * room * cached_numbers(config, chosen).bytes(8)
+    numbers = cached_numbers(config, chosen)
+    assert cache.bytes == 2 * (room * numbers.bytes(8) + 8 * sum(numbers.first))
 
 
 @settings(max_examples=20)
