@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.commands import Commands, add_part, check_figure, whole_from
+from experiments.cli.commands import Commands, add_part, check_figure, text_choices, whole_from
 
 if TYPE_CHECKING:
     from experiments.commands.advising import Advice
@@ -55,28 +55,18 @@ def _share(text: str) -> Fraction:
 
 def advise(options: argparse.Namespace) -> int:
     from experiments.commands import advising
-    from experiments.commands.subjects import Choices
     from experiments.store.folders import UserError
-    from experiments.training.by_layer import Sample
 
     if options.figure is not None:
         check_figure(options.figure)
     if options.out is not None and (options.out.exists() or options.out.suffix != ".json"):
         why = "is there already; nothing is written over" if options.out.exists() else "must end in .json"
         raise UserError(f"--out {options.out} {why}")
-    choices = Choices(
-        Sample(options.tokens or advising.TOKENS),
-        context=options.context,
-        text=options.text,
-        start=options.start,
-        stop=options.stop,
-        spread=advising.SPREAD,
-    )
     advice = advising.advise(
         options.folder,
         variant=options.variant or advising.VARIANT,
         share=options.share if options.share is not None else advising.SHARE,
-        choices=choices,
+        choices=text_choices(options, advising.TOKENS),
         device=options.device,
     )
     if options.out is not None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli.commands import Commands, add_part, whole_from
+from experiments.cli.commands import Commands, add_part, text_choices, whole_from
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
@@ -97,23 +97,12 @@ def export(options: argparse.Namespace) -> int:
 
 def convert(options: argparse.Namespace) -> int:
     from experiments.commands import converting
-    from experiments.commands.subjects import Choices
-    from experiments.training.by_layer import Sample
 
     for name in ("tokens", "context", "start", "stop"):
         if options.text is None and getattr(options, name) is not None:
             name = {"start": "from", "stop": "to"}.get(name, name)
             raise UserError(f"--{name} is for the text that --text names")
-    choices = None
-    if options.text is not None:
-        choices = Choices(
-            Sample(options.tokens or converting.TOKENS),
-            context=options.context,
-            text=options.text,
-            start=options.start,
-            stop=options.stop,
-            spread=converting.SPREAD,
-        )
+    choices = None if options.text is None else text_choices(options, converting.TOKENS)
     done = converting.convert(options.folder, options.out, variant=options.variant, how=options.how, choices=choices)
     first = done.first
     more: dict[str, Any] = {"how": done.how}

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli.unknown_options import about_option, unknown_option
+
+if TYPE_CHECKING:
+    from experiments.commands.subjects import Choices
 
 OUT = Path("runs")
 SHOWN = 400  # characters of a message
@@ -190,6 +193,26 @@ def add_part(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--to", dest="stop", type=text_bound, metavar="WHERE", help="where to end, likewise (default: its end)"
+    )
+
+
+def text_choices(options: argparse.Namespace, tokens: int) -> Choices:
+    """Return which text a model is calibrated on: sequences from all of what is named, not its beginning alone.
+
+    Args:
+        options: As `add_part` reads them, with text, tokens and context.
+        tokens: How many, where the options do not say.
+    """
+    from experiments.commands.subjects import SPREAD, Choices
+    from experiments.training.by_layer import Sample
+
+    return Choices(
+        Sample(options.tokens or tokens),
+        context=options.context,
+        text=options.text,
+        start=options.start,
+        stop=options.stop,
+        spread=SPREAD,
     )
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 VARIANT = "skipv1:ratio=1,sink=1"  # what every head may read: layer 1's values, and its own at the first token
 TOKENS = 24_576  # of a text
-SPREAD = 64  # sequences are taken evenly from so many times as much text
 FITTED = Fraction(2, 3)  # of its sequences, on which linear reads are fitted; gradients are taken on the others
 SHARE = Fraction(1, 3)
 BYTES = 2  # of a cached number

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 FIT, USUAL = "fit", "mean"
 SHORT = 32  # tokens by which two models are compared where there is no text
 TOKENS = 32_768  # of a text, of which HELD_OUT is for the first loss
-SPREAD = 64  # sequences are taken evenly from so many times as much text: a single chapter is no sample of a book
 HELD_OUT = 4  # sequences of a text, of which the first loss takes one
 AT_A_TIME = 512  # tokens of which scores are held
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CONTEXT = 512  # tokens a sequence of published weights, unless it is asked for or their context is shorter
 STDLIB, RANDOM = "stdlib", "random"
+SPREAD = 64  # calibration takes sequences evenly from so many times as much text: a chapter is no sample of a book
 
 
 @dataclass(frozen=True)

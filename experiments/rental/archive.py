@@ -102,9 +102,8 @@ def changes(out: Path, base: Digests) -> list[Change]:
     """Return the files below `out` that differ from what was there before the rental, those that tell most first."""
     found = []
     for name, content in files(out):
-        before = base.get(name, ())
-        if not before or digest(content) != before[0]:
-            now = digest(content)
+        before, now = base.get(name, ()), digest(content)
+        if not before or now != before[0]:
             found.append(Change(name, content, tuple(version for version in before if version != now)))
     return sorted(found, key=lambda change: (_rank(change.path), len(change.content), change.path))
 

@@ -35,6 +35,17 @@ def part(model, layer, name):
     return linear.weight.detach().unflatten(0, (-1, linear.width))
 
 
+def read_from_layer_1(model):
+    """Make layer 2's values linear maps of layer 1's: layer 1 adds nothing to the stream, and norms agree."""
+    with torch.no_grad():
+        model.layers[0]["attention"].output.weight.zero_()
+        model.layers[0]["feed_forward"].down.weight.zero_()
+        model.layers[1]["attention"].norm.weight.copy_(model.layers[0]["attention"].norm.weight)
+        maps = torch.randn(4, 6, 6, generator=torch.Generator().manual_seed(3)).double()
+        part(model, 2, "value").copy_(maps @ part(model, 1, "value"))
+    return model
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["resformer-learned", "denseformer", "attnres", "attnres-block", "vanilla"])
 def test_what_begins_as_the_same_function(kind, name):

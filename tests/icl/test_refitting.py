@@ -10,7 +10,7 @@ from icl.models.decoder import Decoder
 from icl.refitting import EVERY, RIDGES, Moments, Walk, converted_heads, refitted
 from icl.testing import check_identity
 from tests.icl.models.small import ARCHITECTURES, GPT2, LLAMA, some_input
-from tests.icl.test_conversion import part, trained
+from tests.icl.test_conversion import read_from_layer_1, trained
 from theory.errors import BadInput
 from theory.plans.names import resolve
 from theory.plans.plan import NOTHING, plan, v
@@ -59,13 +59,7 @@ def test_what_can_be_read_from_other_heads_is(kind):
 def test_values_that_are_a_map_of_layer_1_s_are_read_from_them():
     """Where layer 1 adds nothing to the stream, layer 2's values are linear maps of layer 1's."""
     config = replace(LLAMA, n_layers=2, norm="rms")
-    model = trained(config)
-    with torch.no_grad():
-        model.layers[0]["attention"].output.weight.zero_()
-        model.layers[0]["feed_forward"].down.weight.zero_()
-        model.layers[1]["attention"].norm.weight.copy_(model.layers[0]["attention"].norm.weight)
-        maps = torch.randn(4, 6, 6, generator=torch.Generator().manual_seed(3)).double()
-        part(model, 2, "value").copy_(maps @ part(model, 1, "value"))
+    model = read_from_layer_1(trained(config))
     tokens = sequences(config, count=40)
     found, refits = refitted(model, "skipv1", tokens)
     assert refits[0].fitted < 1e-12

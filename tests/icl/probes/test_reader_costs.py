@@ -12,7 +12,7 @@ from icl.probes.reader_costs import candidates, costs, greedy, with_heads
 from icl.refitting import Moments, refitted
 from icl.testing import check_identity
 from tests.icl.models.small import ARCHITECTURES, GPT2, LLAMA, some_input
-from tests.icl.test_conversion import part, trained
+from tests.icl.test_conversion import read_from_layer_1, trained
 from theory.errors import BadInput
 from theory.plans.names import resolve
 from theory.plans.plan import NOTHING, first, gate, later, plan, v
@@ -74,13 +74,7 @@ def inputs_of_output(model, tokens, layer):
 
 def test_what_is_read_exactly_costs_nothing():
     """Layer 2's values are maps of layer 1's where layer 1 adds nothing; layer 3's are not."""
-    model = trained(LLAMA)
-    with torch.no_grad():
-        model.layers[0]["attention"].output.weight.zero_()
-        model.layers[0]["feed_forward"].down.weight.zero_()
-        model.layers[1]["attention"].norm.weight.copy_(model.layers[0]["attention"].norm.weight)
-        maps = torch.randn(4, 6, 6, generator=torch.Generator().manual_seed(3)).double()
-        part(model, 2, "value").copy_(maps @ part(model, 1, "value"))
+    model = read_from_layer_1(trained(LLAMA))
     _, found = costs_of(LLAMA, "skipv1:ratio=1", model=model)
     scores, _ = found.scores()
     of_layer = {n: max(float(s) for s, (m, _) in zip(scores, found.cells, strict=True) if m == n) for n in (2, 3)}
