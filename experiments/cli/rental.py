@@ -77,13 +77,14 @@ def start(options: argparse.Namespace) -> int:
     from experiments.rental.parts import FULL, Setup, parts
     from experiments.rental.sitting import WORK, Clock, Sitting
     from experiments.store.progress import warn
+    from experiments.training.device import chosen_device
 
     pieces = options.archive or options.out / WORK
     if options.dry:
         return int(not dry(options.out, pieces, warn))
     clock = Clock(options.minutes)
     full = options.profile == FULL
-    device = ("cuda" if full else "cpu") if options.device == "auto" else options.device
+    device = chosen_device(("cuda" if full else "cpu") if options.device == "auto" else options.device)
     data = "" if options.data is None else str(unpacked(options.data))
     setup = Setup(options.out, device, options.profile, data)
     title = _gpu()

@@ -118,6 +118,9 @@ def place(tmp_path_factory):
             ("experiments.bench.toy", "run_benchmarks", put_aside),
             ("experiments.bench.decoders", "run_decoders", put_aside),
             ("experiments.bench.campaign", "run_campaign", put_aside),
+            ("experiments.rental.dry", "dry", put_aside),
+            ("experiments.rental.sitting.Sitting", "go_on", put_aside),
+            ("experiments.rental.trainings", "train", put_aside),
             ("theory.toy.minimise", "minimise", lambda *_, **__: found),
             ("theory.skipv1.gap", "paper_bound", lambda *_, **__: Estimate(1.0, 0.0, "none")),
         ):

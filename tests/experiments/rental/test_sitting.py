@@ -14,6 +14,7 @@ from experiments.rental.machines import MACHINES, Forecast
 from experiments.rental.parts import Part
 from experiments.rental.sitting import ROOT, STANDING, WORK, Clock, Sitting
 from experiments.store.folders import RunFolder
+from tests.experiments.cli.answers import refused
 
 PAUSE = 0.05
 # Goes on from the lines that are there; "fail" ends with status 3, as what nobody has caught does.
@@ -178,3 +179,9 @@ def test_an_interrupt_ends_the_part_and_leaves_the_archive(tmp_path):
     time.sleep(PAUSE * 4)
     assert counts(out, ["a"]) == before
     assert said
+
+
+def test_without_a_gpu_nothing_is_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    refused(["rental", "start", "--out", str(tmp_path / "results")], "there is no GPU that torch can use here")
+    assert not (tmp_path / "results").exists()
