@@ -20,7 +20,7 @@ PACKAGES = {
     "experiments": "Where both meet",
 }
 
-LONG = 40  # words of a docstring that are shown whole
+LONG = 80  # words of a docstring that are shown whole
 
 
 def pages(material: Material) -> parts.Pages:

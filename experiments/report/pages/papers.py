@@ -84,8 +84,8 @@ def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[
     if finding:
         yield finding.sentences
         yield finding.table
-        yield "## In five lines, each with its proof"
     if stated:
+        yield "" if front or not finding else "## In five lines, each with its proof"
         lines = "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))
         yield parts.folded("In five lines, each with its proof", lines) if front else lines
     claims = material.claims_of(room)
