@@ -109,9 +109,9 @@ def in_words(speed: Speed, sequences: int) -> str:
     read = f"{speed.read:,} tokens read in {_plain(speed.reading)} s"
     if not speed.steps:
         return read
-    each = 1000 * speed.stepping / speed.steps
+    each, rate = 1000 * speed.stepping / speed.steps, speed.drawn / speed.stepping
     sequence_count = f" of {sequences} sequences" if sequences > 1 else ""
-    return f"{read}; then {_plain(each)} ms per step{sequence_count}, {speed.drawn / speed.stepping:,.0f} tokens per second"
+    return f"{read}; then {_plain(each)} ms per step{sequence_count}, {rate:,.0f} tokens per second"
 
 
 def _plain(number: float) -> str:
