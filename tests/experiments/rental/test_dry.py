@@ -27,9 +27,9 @@ def test_make_gpu_dry(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     standing = RunFolder(results / WORK).read(STANDING)["parts"]
     assert list(standing) == PARTS
-    for name, part in standing.items():
-        assert part["done"], name
-        first, *others, last = (one["ended"] for one in part["tries"])
+    for name, outcome in standing.items():
+        assert outcome["done"], name
+        first, *others, last = (one["ended"] for one in outcome["tries"])
         assert (first, last) == ("killed", "done"), name
         assert set(others) <= {"time was up"}, name  # of a slow machine
     assert "0 of the rental's" in done.stderr
