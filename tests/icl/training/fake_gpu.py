@@ -9,6 +9,7 @@ import json
 import sys
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -71,10 +72,18 @@ def moved(variant, mode, dtype=torch.float32):
 
 
 class Both:
-    """Two optimisers of the same weights, which step on the same gradients."""
+    """Two optimisers of the same weights, which step on the same gradients.
+
+    Muon takes one matrix after the other, with some hundred operations, so it has those of a shape that it has not had.
+    """
+
+    shapes: ClassVar[set[torch.Size]] = set()
 
     def __init__(self, model, recipe):
         self.pair = [build_optimiser(model, replace(recipe, optimiser=name)) for name in ("adamw", "muon")]
+        for group in self.pair[1].parts[0].param_groups:
+            group["params"] = [p for p in group["params"] if p.shape not in self.shapes]
+            self.shapes.update(p.shape for p in group["params"])
         self.param_groups = [group for one in self.pair for group in one.param_groups]
 
     @property
