@@ -10,6 +10,7 @@ from experiments.cli import main
 from experiments.rental import machines, trainings
 from experiments.rental.machines import MACHINES, machine_named
 from experiments.rental.parts import Setup, parts
+from experiments.rental.sitting import ROOT
 from experiments.training.trunks import trunks
 from icl.recipe import Recipe
 from theory.errors import BadInput
@@ -46,6 +47,17 @@ def test_every_arm_has_twins_two_rates_and_two_seeds():
     assert rates[1] == 2 * rates[0]
     slow = {arm.recipe.depth_rate for trunk in alone for arm in trunk.arms if "attnres" in arm.name}
     assert slow == {0.1}
+
+
+def test_the_page_s_seconds_until_the_first_step_are_the_forecast_s():
+    wanted = trainings.trainings(TEXT)
+    arm = wanted.arms(2)[0]
+    compiling = machines.compile_seconds(arm.architecture, arm.plan, arm.recipe)
+    start = machines.START + machines.initial_seconds(arm.architecture, arm.plan) + compiling
+    page = (ROOT / "experiments/bench/SCALE.md").read_text()
+    assert f"| trainings, of {arm.architecture.n_layers} layers and width {wanted.width} | 24 |" in page
+    assert f"| start to first step on an H100, forecast | {-(-start // 1):.0f} s |" in page
+    assert f"| of these, compilation of the first plan | {compiling:.0f} s |" in page
 
 
 def test_a_large_step_is_work_and_a_small_one_launches():
