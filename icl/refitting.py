@@ -15,7 +15,8 @@ on all of the sequences than the raw swap, which keeps O, or than W0, which leav
 be: W is then the minimum over all projections.
 
 Moments are summed in float64, some sequences at a time: they and the result do not depend on how many, but for
-rounding.  Two states per token are kept, and no text of any layer.
+rounding.  Kept are two states per token and what later layers read of earlier ones; the moments of one layer at a time;
+and, beside the weights, which both models share, the refitted projections.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from theory.plans.plan import Plan
 
 RIDGES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0)
 EVERY = 4  # sequences, of which the last judges the ridge
-AT_A_TIME = 4096  # tokens
+AT_A_TIME = 1024  # tokens, so that what a layer holds while it works is small beside the weights
 SAME = 1e-9  # share of an output's mean square: rounding, where a conversion changes nothing
 
 

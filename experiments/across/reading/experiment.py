@@ -1,0 +1,223 @@
+"""Ask whether advice chooses heads that can read layer 1's values, and predicts what that costs.
+
+A model is trained, or imported.  As many heads as SkipV1Former has are made to read layer 1's values: the paper's
+heads, those that advice chooses (`icl.probes.reader_costs`), or heads that are drawn at random.  What reads them is
+refitted (`icl.refitting`), or left as it was.  Advice and all predicted costs are stored before any head is converted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from experiments.across.reading.arms import ADVISED, RANDOM, RAW, REFITTED, TRAINED, Item, Measuring
+from experiments.across.reading.materials import Imported, Sizes, Small
+from experiments.drawing import style
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.backends import Serial
+from experiments.store.folders import Json, RunFolder
+from experiments.store.work import results
+from experiments.verdicts.checks import Expectation
+from experiments.verdicts.intervals import Interval, t_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+REFIT, SETS = "reading.refit", "reading.converted-sets"
+FACTOR = 1.5  # by which a predicted cost may be off
+FIRST, FURTHER = "by_sequence", "further"
+QUANTITY = "difference of held-out losses, nats per token"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The models, the sizes of their text, and how their heads are chosen.
+
+    Attributes:
+        models: What heads are converted of, by name.
+        sizes: Tokens of each part of the text.
+        draws: Random choices of heads.
+        further: Steps of training on after a conversion.
+    """
+
+    models: Mapping[str, Small | Imported]
+    sizes: Sizes
+    draws: int
+    further: int
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return (TRAINED, RAW, REFITTED, ADVISED, *(f"{RANDOM} {k + 1}" for k in range(self.draws)))
+
+
+CPU = Config(
+    models={
+        "heads": Small(heads=4, group=1, width=64, layers=6, context=128, steps=1500),
+        "grouped": Small(heads=4, group=2, width=64, layers=6, context=128, steps=1500),
+    },
+    sizes=Sizes(advice=24_576, fitted=24_576, judged=32_768),
+    draws=3,
+    further=150,
+)
+SMOKE = Config(
+    models={"heads": Small(heads=2, group=1, width=16, layers=3, context=32, steps=20)},
+    sizes=Sizes(advice=512, fitted=512, judged=512),
+    draws=1,
+    further=2,
+)
+SMOLLM = Config(
+    models={"SmolLM2-135M": Imported(folder="data/smollm", text="data/austen.txt")},
+    sizes=Sizes(advice=24_576, fitted=12_288, judged=16_384),
+    draws=1,
+    further=0,
+)
+
+
+class Reading:
+    name = "reading"
+    title = "Which heads can read layer 1's values: advice against fixed and random choices"
+    caption = (
+        "Advice finds heads that cost less, and says how much. (a) Rise of the held-out loss when SkipV1Former's share "
+        "of value heads reads layer 1's values. raw: no refit; fixed: the paper's heads, refitted; crosses: predicted "
+        "before the conversion. (b) Loss above the unchanged model's after training on, where there was any. Intervals: "
+        "95 % over sequences and models."
+    )
+    kind: Kind = "scale"
+    claims: tuple[str, ...] = (REFIT, SETS)
+    profiles: Mapping[str, Profile] = {
+        "smoke": Profile(config=SMOKE, seeds=2, seconds=10, detects=None),
+        "cpu": Profile(config=CPU, seeds=2, seconds=900, detects="a difference of 0.02 nats per token"),
+        "smollm": Profile(
+            config=SMOLLM, seeds=0, seconds=2400, detects="a difference of 0.05 nats per token", grows=True
+        ),
+    }
+
+    def predict(self, config: Config) -> Json:
+        return {
+            "assumes": "patterns and inputs of layers as they were, and a small change, for predicted costs; nothing "
+            "for the refit on the text that it was fitted on",
+            "source": "theory.reading.second_order; theory.reading.refit",
+            "rule": "a refit costs less than the raw swap of the same heads; advised heads cost less than fixed and "
+            f"random ones; the predicted cost of advised heads is right within a factor of {FACTOR:g}",
+            "models": list(config.models),
+            "arms": list(config.arms),
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        def items(arms: Sequence[str]) -> dict[str, Item]:
+            every = [
+                Item(name, source, config.sizes, seed, arm, config.draws, config.further)
+                for name, source in config.models.items()
+                for seed in range(max(1, seeds))
+                for arm in arms
+            ]
+            return {item.key: item for item in every}
+
+        measuring = Measuring()
+        advice = results("advice", items(("advice",)), measuring, run=run, label="advice", backend=Serial())
+        measuring.advice = advice
+        lines = results("run", items(config.arms), measuring, run=run, label=self.name, backend=Serial())
+        return {"advice": advice, "lines": lines}
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Expectation]:
+        return [one for name in prediction["models"] for one in _judged(name, prediction, measurement)]
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        further = any(FURTHER in line for line in measurement["lines"].values())
+        fig, axes = style.figure(1 + further, width=4.6, height=4.2)
+        _draw(axes[0], prediction, measurement, FIRST)
+        axes[0].set_title("Before any training on")
+        if further:
+            _draw(axes[1], prediction, measurement, FURTHER)
+            axes[1].set_title("After training on")
+        style.finish(axes)
+        return fig
+
+
+def rises(measurement: Json, name: str, arm: str, when: str = FIRST) -> list[float]:
+    """Return by how much each sequence's loss is above that of the unchanged model, of all seeds."""
+    lines, found = measurement["lines"], []
+    for key, line in lines.items():
+        model, seed, this = key.split("/")
+        if (model, this) == (name, arm) and when in line:
+            before = lines[f"{name}/{seed}/{TRAINED}"][when]
+            found += [a - b for a, b in zip(line[when], before, strict=True)]
+    return found
+
+
+def null(differences: Sequence[float]) -> Interval:
+    """Return the interval of differences whose mean is 0 and whose spread is theirs: what no sign may be seen in."""
+    mean = fmean(differences)
+    return t_interval([x - mean for x in differences])
+
+
+def _judged(name: str, prediction: Json, measurement: Json) -> Iterator[Expectation]:
+    draws = [arm for arm in prediction["arms"] if arm.startswith(RANDOM)]
+    for when, words in ((FIRST, "at first"), (FURTHER, "after training on")):
+        rise = {arm: rises(measurement, name, arm, when) for arm in prediction["arms"]}
+        if not rise[ADVISED]:
+            continue
+        by_chance = [fmean(x) for x in zip(*(rise[arm] for arm in draws), strict=True)]
+        pairs = {
+            "refit": (REFIT, "a refit costs less than the raw swap", rise[RAW], rise[REFITTED]),
+            "fixed": (SETS, "advised heads cost less than fixed ones", rise[REFITTED], rise[ADVISED]),
+            "random": (SETS, "advised heads cost less than random ones", by_chance, rise[ADVISED]),
+        }
+        for key, (claim, statement, more, less) in pairs.items():
+            differences = [a - b for a, b in zip(more, less, strict=True)]
+            yield Expectation.sampled(
+                t_interval(differences),
+                null(differences),
+                id=f"{key}/{name}/{when}",
+                group=f"{statement}, {words}",
+                claim=claim,
+                statement=f"{name}: {statement}, {words}",
+                rule="sign",
+                predicted=1.0,
+                quantity=QUANTITY,
+            )
+    yield _within(name, measurement)
+
+
+def _within(name: str, measurement: Json) -> Expectation:
+    """Return the expectation of the predicted cost of advised heads, as a logarithm of a ratio."""
+    costs = [line["cost"][ADVISED] for key, line in measurement["advice"].items() if key.startswith(f"{name}/")]
+    interval = t_interval(rises(measurement, name, ADVISED))
+    log = math.log(max(interval.mean, 1e-12) / fmean(costs))
+    ratio = Interval(log, interval.stderr / abs(interval.mean), interval.half_width / abs(interval.mean))
+    return Expectation.sampled(
+        ratio,
+        *(replace(ratio, mean=log + shift) for shift in (math.log(FACTOR**3), -math.log(FACTOR**3))),
+        id=f"predicted/{name}",
+        group="the predicted cost of advised heads is right",
+        claim=SETS,
+        statement=f"{name}: predicted {fmean(costs):.3f} nats per token, measured {interval.mean:.3f}",
+        rule="none",
+        predicted=0.0,
+        slack=math.log(FACTOR),
+        quantity="logarithm of a measured cost over the predicted one",
+    )
+
+
+def _draw(axis: Axes, prediction: Json, measurement: Json, when: str) -> None:
+    arms = [arm for arm in prediction["arms"] if arm != TRAINED]
+    for i, name in enumerate(prediction["models"]):
+        intervals = [t_interval(rises(measurement, name, arm, when)) for arm in arms]
+        places = [k + 0.25 * (i - (len(prediction["models"]) - 1) / 2) for k in range(len(arms))]
+        color = ("#2f7fb8", "#d98a2b", "#7a4fa3")[i % 3]
+        style.bars(axis, places, intervals, color=color, marker=style.MARKERS[i], linestyle="none", label=name)
+        if when != FIRST:
+            continue
+        costs = [line["cost"] for key, line in measurement["advice"].items() if key.startswith(f"{name}/")]
+        known = [(x, fmean(one[arm] for one in costs)) for x, arm in zip(places, arms, strict=True) if arm in costs[0]]
+        style.crosses(axis, *zip(*known, strict=True), label=None if i else "predicted")
+    axis.set_xticks(range(len(arms)), arms, rotation=30)
+    axis.set_yscale("log")
+    axis.set_ylabel("loss above the unchanged model's (nats per token)")
+
+
+EXPERIMENT: Experiment = Reading()
