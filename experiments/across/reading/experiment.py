@@ -51,7 +51,7 @@ class Config:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        return (TRAINED, RAW, REFITTED, ADVISED, *(f"{RANDOM} {k + 1}" for k in range(self.draws)))
+        return (TRAINED, REFITTED, ADVISED, RAW, *(f"{RANDOM} {k + 1}" for k in range(self.draws)))
 
 
 CPU = Config(

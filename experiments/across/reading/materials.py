@@ -133,13 +133,14 @@ def _imported(source: Imported, sizes: Sizes) -> Material:
 
     if not Path(source.folder).is_dir() or not Path(source.text).exists():
         raise UserError(f"{source.folder} and {source.text} are needed: a model that was imported, and a text")
-    whole = sequences(sizes.fitted * HELD_OUT // (HELD_OUT - 1), stop=0.5)
+    judged = sequences(sizes.judged, start=0.5)
+    whole = sequences(sizes.fitted * HELD_OUT // (HELD_OUT - 1), stop=0.5) if sizes.fitted else judged[:0]
     fitted = whole[: sizes.fitted // source.context]
     return Material(
         model_folder(Path(source.folder)).model("cpu"),
-        advice=sequences(sizes.advice, stop=0.5),
+        advice=sequences(sizes.advice, stop=0.5) if sizes.advice else judged[:0],
         fitted=fitted,
-        judged=sequences(sizes.judged, start=0.5),
+        judged=judged,
         further=fitted,
     )
 
