@@ -159,15 +159,15 @@ def _judged(name: str, prediction: Json, measurement: Json) -> Iterator[Expectat
     draws = [arm for arm in prediction["arms"] if arm.startswith(RANDOM)]
     for when, words in ((FIRST, "at first"), (FURTHER, "after training on")):
         rise = {arm: rises(measurement, name, arm, when) for arm in prediction["arms"]}
-        if not rise[ADVISED]:
-            continue
-        by_chance = [fmean(x) for x in zip(*(rise[arm] for arm in draws), strict=True)]
+        by_chance = [fmean(x) for x in zip(*(rise[arm] for arm in draws if rise[arm]), strict=True)]
         pairs = {
             "refit": (REFIT, "a refit costs less than the raw swap", rise[RAW], rise[REFITTED]),
             "fixed": (SETS, "advised heads cost less than fixed ones", rise[REFITTED], rise[ADVISED]),
             "random": (SETS, "advised heads cost less than random ones", by_chance, rise[ADVISED]),
         }
         for key, (claim, statement, more, less) in pairs.items():
+            if not more or not less:
+                continue
             differences = [a - b for a, b in zip(more, less, strict=True)]
             yield Expectation.sampled(
                 t_interval(differences),
@@ -180,7 +180,8 @@ def _judged(name: str, prediction: Json, measurement: Json) -> Iterator[Expectat
                 predicted=1.0,
                 quantity=QUANTITY,
             )
-    yield _within(name, measurement)
+    if rises(measurement, name, ADVISED):
+        yield _within(name, measurement)
 
 
 def _within(name: str, measurement: Json) -> Expectation:
@@ -191,7 +192,7 @@ def _within(name: str, measurement: Json) -> Expectation:
     ratio = Interval(log, interval.stderr / abs(interval.mean), interval.half_width / abs(interval.mean))
     return Expectation.sampled(
         ratio,
-        *(replace(ratio, mean=log + shift) for shift in (math.log(FACTOR**3), -math.log(FACTOR**3))),
+        *(replace(ratio, mean=sign * math.log(FACTOR**3)) for sign in (1, -1)),  # off by far more than the factor
         id=f"predicted/{name}",
         group="the predicted cost of advised heads is right",
         claim=SETS,
@@ -204,7 +205,8 @@ def _within(name: str, measurement: Json) -> Expectation:
 
 
 def _draw(axis: Axes, prediction: Json, measurement: Json, when: str) -> None:
-    arms = [arm for arm in prediction["arms"] if arm != TRAINED]
+    there = {key.split("/")[2] for key in measurement["lines"]}
+    arms = [arm for arm in dict.fromkeys((RAW, *prediction["arms"])) if arm in there - {TRAINED}]
     for i, name in enumerate(prediction["models"]):
         intervals = [t_interval(rises(measurement, name, arm, when)) for arm in arms]
         places = [k + 0.25 * (i - (len(prediction["models"]) - 1) / 2) for k in range(len(arms))]
@@ -214,7 +216,7 @@ def _draw(axis: Axes, prediction: Json, measurement: Json, when: str) -> None:
             continue
         costs = [line["cost"] for key, line in measurement["advice"].items() if key.startswith(f"{name}/")]
         known = [(x, fmean(one[arm] for one in costs)) for x, arm in zip(places, arms, strict=True) if arm in costs[0]]
-        style.crosses(axis, *zip(*known, strict=True), label=None if i else "predicted")
+        style.crosses(axis, [x for x, _ in known], [y for _, y in known], label=None if i else "predicted")
     axis.set_xticks(range(len(arms)), arms, rotation=30)
     axis.set_yscale("log")
     axis.set_ylabel("loss above the unchanged model's (nats per token)")
