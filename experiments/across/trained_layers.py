@@ -57,7 +57,7 @@ class Config:
     tokens: int
 
 
-_SMALL = Small(heads=4, group=1, width=64, layers=6, context=128, steps=1500)
+_SMALL = Small(heads=4, group=1, width=48, layers=6, context=128, steps=800)
 CPU = Config(models={"small": _SMALL}, tokens=16_384)
 SMOKE = Config(models={"small": Small(heads=2, group=1, width=16, layers=3, context=32, steps=5)}, tokens=256)
 SMOLLM = Config(models={"SmolLM2-135M": Imported(folder="data/smollm", text="data/austen.txt")}, tokens=3072)
@@ -84,7 +84,7 @@ class TrainedLayers:
     claims: tuple[str, ...] = (CONCENTRATION, SINKS, NEARER, ADDED)
     profiles: Mapping[str, Profile] = {
         "smoke": Profile(config=SMOKE, seeds=2, seconds=6, detects=None),
-        "cpu": Profile(config=CPU, seeds=2, seconds=240, detects="a difference of 0.05 in a mean over layers"),
+        "cpu": Profile(config=CPU, seeds=2, seconds=150, detects="a difference of 0.05 in a mean over layers"),
         "smollm": Profile(
             config=SMOLLM, seeds=0, seconds=300, detects="a difference of 0.05 in a mean over layers", grows=True
         ),

@@ -42,26 +42,30 @@ class Config:
         sizes: Tokens of each part of the text.
         draws: Random choices of heads.
         further: Steps of training on after a conversion.
+        raw: Whether the raw swap is measured, too.
     """
 
     models: Mapping[str, Small | Imported]
     sizes: Sizes
     draws: int
     further: int
+    raw: bool = True
 
     @property
     def arms(self) -> tuple[str, ...]:
-        return (TRAINED, REFITTED, ADVISED, RAW, *(f"{RANDOM} {k + 1}" for k in range(self.draws)))
+        """What is measured: the unchanged model, and every way to convert heads."""
+        drawn = [f"{RANDOM} {k + 1}" for k in range(self.draws)]
+        return (TRAINED, REFITTED, ADVISED, *([RAW] if self.raw else []), *drawn)
 
 
 CPU = Config(
     models={
-        "heads": Small(heads=4, group=1, width=64, layers=6, context=128, steps=1500),
-        "grouped": Small(heads=4, group=2, width=64, layers=6, context=128, steps=1500),
+        "heads": Small(heads=4, group=1, width=48, layers=6, context=128, steps=800),
+        "grouped": Small(heads=4, group=2, width=64, layers=6, context=128, steps=800),
     },
-    sizes=Sizes(advice=24_576, fitted=24_576, judged=32_768),
+    sizes=Sizes(advice=12_288, fitted=12_288, judged=16_384),
     draws=3,
-    further=150,
+    further=80,
 )
 SMOKE = Config(
     models={"heads": Small(heads=2, group=1, width=16, layers=3, context=32, steps=20)},
@@ -90,7 +94,7 @@ class Reading:
     claims: tuple[str, ...] = (REFIT, SETS)
     profiles: Mapping[str, Profile] = {
         "smoke": Profile(config=SMOKE, seeds=2, seconds=10, detects=None),
-        "cpu": Profile(config=CPU, seeds=2, seconds=900, detects="a difference of 0.02 nats per token"),
+        "cpu": Profile(config=CPU, seeds=2, seconds=400, detects="a difference of 0.02 nats per token"),
         "smollm": Profile(
             config=SMOLLM, seeds=0, seconds=2400, detects="a difference of 0.05 nats per token", grows=True
         ),
@@ -158,7 +162,7 @@ def null(differences: Sequence[float]) -> Interval:
 def _judged(name: str, prediction: Json, measurement: Json) -> Iterator[Expectation]:
     draws = [arm for arm in prediction["arms"] if arm.startswith(RANDOM)]
     for when, words in ((FIRST, "at first"), (FURTHER, "after training on")):
-        rise = {arm: rises(measurement, name, arm, when) for arm in prediction["arms"]}
+        rise = {arm: rises(measurement, name, arm, when) for arm in (RAW, *prediction["arms"])}
         by_chance = [fmean(x) for x in zip(*(rise[arm] for arm in draws if rise[arm]), strict=True)]
         pairs = {
             "refit": (REFIT, "a refit costs less than the raw swap", rise[RAW], rise[REFITTED]),
