@@ -31,16 +31,19 @@ CONCENTRATION, SINKS = "resformer.concentration", "resformer.sinks"
 NEARER, ADDED = "resformer.fig-3", "resformer.fig-6"
 PAIR = 2  # sequences at a time: one lends the other its keys
 ENTROPY, FIRST, VALUE, STATE = "entropy", "first", "value", "state"
-FILLED, BLOCK, IDENTITY = "filled", "current", "identity"
+FILLED, BLOCK, IDENTITY, SLOPE = "filled", "current", "identity", "slope"
 WORDS = {
-    ENTROPY: "entropy of importance, minus uniform attention's (nats)",
-    FIRST: "importance of the first token, minus uniform attention's",
-    VALUE: "norm of the first token's value over the others' mean",
-    STATE: "norm of the first token's state over the others' mean",
-    FILLED: "directions that values fill",
-    BLOCK: "cosine with cross-layer attention, Eqn. (3)",
-    IDENTITY: "cosine with cross-layer attention, Eqn. (6)",
-    ADDED: "slope of the loss in the weight of layer 1's values, at 0",
+    ENTROPY: "entropy (nats)",
+    FIRST: "first token's importance",
+    VALUE: "value",
+    STATE: "state",
+    BLOCK: "Eqn. (3)",
+    IDENTITY: "Eqn. (6)",
+}
+PANELS = {  # by title, the label of the axis and what is drawn
+    "Concentration": ("minus uniform attention's", (ENTROPY, FIRST)),
+    "The first token": ("norm over the others' mean", (VALUE, STATE)),
+    "Nearness": ("cosine with cross-layer attention", (BLOCK, IDENTITY)),
 }
 
 
@@ -76,17 +79,18 @@ class TrainedLayers:
     name = "trained-layers"
     title = "What ResFormer says of vanilla models, on models that are trained already"
     caption = (
-        "The first token is a sink with drained values and large states. By layer, means over held-out sequences: "
-        "(a) entropy of attention below uniform attention's, and the first token's importance above it; (b) norms of "
-        "the first token's value and state over the others'; (c) cosines with cross-layer attention to the layer before."
+        "The first token is a sink with drained values and large states. By layer, means over held-out sequences: (a) "
+        "entropy and first token's importance, minus uniform attention's; (b) norms of the first token's value and "
+        "state over the others'; (c) cosines with cross-layer attention to the layer before. Verdicts: 95 % over "
+        "sequences."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CONCENTRATION, SINKS, NEARER, ADDED)
     profiles: Mapping[str, Profile] = {
         "smoke": Profile(config=SMOKE, seeds=2, seconds=6, detects=None),
-        "cpu": Profile(config=CPU, seeds=2, seconds=150, detects="a difference of 0.05 in a mean over layers"),
+        "cpu": Profile(config=CPU, seeds=2, seconds=150, detects="a difference of 0.1 in a mean over layers"),
         "smollm": Profile(
-            config=SMOLLM, seeds=0, seconds=300, detects="a difference of 0.05 in a mean over layers", grows=True
+            config=SMOLLM, seeds=0, seconds=300, detects="a difference of 0.1 in a mean over layers", grows=True
         ),
     }
 
@@ -122,15 +126,14 @@ class TrainedLayers:
                         statement=f"{name}: {statement}",
                         rule="sign",
                         predicted=predicted,
-                        quantity=f"{part}, mean over layers after the first",
+                        quantity="slope, all layers" if part == SLOPE else f"{part}, mean over layers after the first",
                     )
                 )
         return found
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         fig, axes = style.figure(3, width=3.6, height=3.6)
-        panels = ((ENTROPY, FIRST), (VALUE, STATE), (BLOCK, IDENTITY))
-        for axis, parts in zip(axes, panels, strict=True):
+        for axis, (title, (label, parts)) in zip(axes, PANELS.items(), strict=True):
             for i, part in enumerate(parts):
                 for k, name in enumerate(prediction["models"]):
                     lines = [line["layers"][part] for key, line in measurement.items() if key.startswith(f"{name}/")]
@@ -138,10 +141,10 @@ class TrainedLayers:
                     start = 2 if part in (BLOCK, IDENTITY) else 1
                     places, color = range(start, start + len(means)), ("#2f7fb8", "#d98a2b")[i]
                     axis.plot(places, means, style.MARKERS[i], color=color, label=None if k else WORDS[part])
-            axis.set_xlabel("layer")
-        axes[1].set_yscale("log")
-        for axis, title in zip(axes, ("Concentration", "The first token", "Nearness"), strict=True):
             axis.set_title(title)
+            axis.set_xlabel("layer")
+            axis.set_ylabel(label)
+        axes[1].set_yscale("log")
         style.finish(axes)
         return fig
 
@@ -163,7 +166,7 @@ def _questions(lines: Sequence[Json]) -> dict[str, tuple[str, str, float, list[f
             1.0,
             [a - b for a, b in zip(mean(BLOCK), mean(IDENTITY), strict=True)],
         ),
-        ADDED: (ADDED, "the loss falls as layer 1's values are added to all layers", -1.0, mean(ADDED)),
+        SLOPE: (ADDED, "the loss falls as layer 1's values are added to all layers", -1.0, mean(SLOPE)),
     }
 
 
@@ -177,7 +180,7 @@ def work(item: Item, _: Desk) -> Json:
         for part, layers in by_layer(given.model, rows[:, :-1]).items():
             each.setdefault(part, []).extend(layers)
         loss, added = slopes(given.model, rows)
-        each.setdefault(ADDED, []).extend(added)
+        each.setdefault(SLOPE, []).extend(added)
         losses += loss
     layers = {part: [fmean(x) for x in zip(*rows, strict=True)] for part, rows in each.items()}
     sequences = {part: [_over_layers(part, row) for row in rows] for part, rows in each.items()}
@@ -186,7 +189,7 @@ def work(item: Item, _: Desk) -> Json:
 
 def _over_layers(part: str, row: list[float]) -> float:
     """Return the mean over layers after the first; the sum of slopes, as one weight moves in all layers."""
-    if part == ADDED:
+    if part == SLOPE:
         return sum(row)
     return fmean(row if part in (BLOCK, IDENTITY) else row[1:])
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 REFIT, SETS = "reading.refit", "reading.converted-sets"
 FACTOR = 1.5  # by which a predicted cost may be off
 FIRST, FURTHER = "by_sequence", "further"
+COLOURS = ("#2f7fb8", "#d98a2b", "#7a4fa3")
 QUANTITY = "difference of held-out losses, nats per token"
 
 
@@ -85,10 +86,9 @@ class Reading:
     name = "reading"
     title = "Which heads can read layer 1's values: advice against fixed and random choices"
     caption = (
-        "Advice finds heads that cost less, and says how much. (a) Rise of the held-out loss when SkipV1Former's share "
-        "of value heads reads layer 1's values. raw: no refit; fixed: the paper's heads, refitted; crosses: predicted "
-        "before the conversion. (b) Loss above the unchanged model's after training on, where there was any. Intervals: "
-        "95 % over sequences and models."
+        "Advice finds heads that cost less, and says how much. (a) Rise of the loss when SkipV1Former's share of value "
+        "heads reads layer 1's values. raw: no refit; others refitted; fixed: the paper's heads; crosses: predicted "
+        "before; hollow: trained on. Intervals: 95 % over sequences. (b) Predicted cost of every head alone."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (REFIT, SETS)
@@ -131,13 +131,9 @@ class Reading:
         return [one for name in prediction["models"] for one in _judged(name, prediction, measurement)]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        further = any(FURTHER in line for line in measurement["lines"].values())
-        fig, axes = style.figure(1 + further, width=4.6, height=4.2)
-        _draw(axes[0], prediction, measurement, FIRST)
-        axes[0].set_title("Before any training on")
-        if further:
-            _draw(axes[1], prediction, measurement, FURTHER)
-            axes[1].set_title("After training on")
+        fig, axes = style.figure(2, width=4.6, height=4.2)
+        draw_rises(axes[0], prediction, measurement)
+        draw_scores(axes[1], prediction, measurement)
         style.finish(axes)
         return fig
 
@@ -208,22 +204,38 @@ def _within(name: str, measurement: Json) -> Expectation:
     )
 
 
-def _draw(axis: Axes, prediction: Json, measurement: Json, when: str) -> None:
+def draw_rises(axis: Axes, prediction: Json, measurement: Json) -> None:
+    """Draw by how much losses rise: filled at first, hollow after training on, crosses predicted."""
     there = {key.split("/")[2] for key in measurement["lines"]}
     arms = [arm for arm in dict.fromkeys((RAW, *prediction["arms"])) if arm in there - {TRAINED}]
     for i, name in enumerate(prediction["models"]):
-        intervals = [t_interval(rises(measurement, name, arm, when)) for arm in arms]
         places = [k + 0.25 * (i - (len(prediction["models"]) - 1) / 2) for k in range(len(arms))]
-        color = ("#2f7fb8", "#d98a2b", "#7a4fa3")[i % 3]
-        style.bars(axis, places, intervals, color=color, marker=style.MARKERS[i], linestyle="none", label=name)
-        if when != FIRST:
-            continue
+        look: Json = {"color": COLOURS[i % len(COLOURS)], "marker": style.MARKERS[i], "linestyle": "none"}
+        for when, face in ((FIRST, look["color"]), (FURTHER, "white")):
+            if not rises(measurement, name, TRAINED, when):
+                continue
+            intervals = [t_interval(rises(measurement, name, arm, when)) for arm in arms]
+            label = name if when == FIRST else f"{name}, trained on"
+            style.bars(axis, places, intervals, markerfacecolor=face, label=label, **look)
         costs = [line["cost"] for key, line in measurement["advice"].items() if key.startswith(f"{name}/")]
         known = [(x, fmean(one[arm] for one in costs)) for x, arm in zip(places, arms, strict=True) if arm in costs[0]]
         style.crosses(axis, [x for x, _ in known], [y for _, y in known], label=None if i else "predicted")
     axis.set_xticks(range(len(arms)), arms, rotation=30)
-    axis.set_yscale("log")
+    axis.set_yscale("symlog", linthresh=0.01)
     axis.set_ylabel("loss above the unchanged model's (nats per token)")
+    axis.set_title("Ways to choose heads")
+
+
+def draw_scores(axis: Axes, prediction: Json, measurement: Json) -> None:
+    """Draw the predicted cost of every head alone, by layer."""
+    for i, name in enumerate(prediction["models"]):
+        lines = [line for key, line in measurement["advice"].items() if key.startswith(f"{name}/")]
+        places, scores = zip(*((n, score) for line in lines for n, _, score in line["scores"]), strict=True)
+        axis.plot(places, scores, style.MARKERS[i], color=COLOURS[i % len(COLOURS)], label=name, alpha=0.7)
+    axis.set_yscale("log")
+    axis.set_xlabel("layer")
+    axis.set_ylabel("predicted cost of one head (nats per token)")
+    axis.set_title("Every head alone")
 
 
 EXPERIMENT: Experiment = Reading()

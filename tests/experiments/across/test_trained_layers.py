@@ -58,7 +58,7 @@ def line(**changes):
     values = SIGNS | changes
     added = [-0.01, -0.02, -0.015, -0.012]
     parts = {part: [value + 0.01 * k for k in range(4)] for part, value in values.items()}
-    return {"small/0": {"sequences": {**parts, trained_layers.ADDED: added}}}
+    return {"small/0": {"sequences": {**parts, trained_layers.SLOPE: added}}}
 
 
 def verdicts(measurement):
