@@ -12,7 +12,6 @@ from experiments.across.reading.materials import (
     FURTHER_RATE,
     Imported,
     Material,
-    Sizes,
     Small,
     material,
     train,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
 FIXED, ANY = "skipv1", "skipv1:ratio=1,sink=1"  # the paper's heads; what every head may read, by advice
-TRAINED, RAW, REFITTED, ADVISED, RANDOM = "unchanged", "raw", "fixed", "advised", "random"
+ADVICE, TRAINED, RAW, REFITTED, ADVISED, RANDOM = "advice", "unchanged", "raw", "fixed", "advised", "random"
 FITTED = 2 / 3  # of the sequences of advice, on which linear reads are fitted
 
 
@@ -37,20 +36,14 @@ class Item:
     Attributes:
         name: The model's name.
         source: The model.
-        sizes: Tokens of each part of its text.
         seed: Of its training and of random choices.
         arm: advice, or which heads are converted and how.
-        draws: How many random choices are predicted.
-        further: Steps of training on.
     """
 
     name: str
     source: Small | Imported
-    sizes: Sizes
     seed: int
     arm: str
-    draws: int
-    further: int = 0
 
     @property
     def key(self) -> str:
@@ -58,6 +51,12 @@ class Item:
 
 
 Cell = tuple[int, int]  # a layer and a head, from 1
+
+
+def arms_of(source: Small | Imported) -> tuple[str, ...]:
+    """Return what is measured: the unchanged model, and every way to convert heads."""
+    drawn = [f"{RANDOM} {k + 1}" for k in range(source.sizes.draws)]
+    return (TRAINED, REFITTED, ADVISED, *([RAW] if source.sizes.raw else []), *drawn)
 
 
 def count_of(shape: Shape) -> int:
@@ -88,11 +87,11 @@ class Measuring:
         name = f"{item.name}/{item.seed}"
         if self._last is None or self._last[0] != name:
             self._last = None
-            self._last = name, material(item.source, item.sizes, seed=item.seed)
+            self._last = name, material(item.source, seed=item.seed)
         given = self._last[1]
-        if item.arm == "advice":
-            return predicted(given, seed=item.seed, draws=item.draws)
-        return measured(given, item, self.advice.get(f"{name}/advice", {}))
+        if item.arm == ADVICE:
+            return predicted(given, seed=item.seed, draws=item.source.sizes.draws)
+        return measured(given, item, self.advice.get(f"{name}/{ADVICE}", {}))
 
 
 def predicted(given: Material, *, seed: int, draws: int) -> Json:
@@ -135,21 +134,21 @@ def measured(given: Material, item: Item, advice: Json) -> Json:
     from icl.conversion import convert
     from icl.refitting import refitted
 
-    shape = given.model.config.shape
+    shape, further = given.model.config.shape, item.source.sizes.further
     if item.arm == TRAINED:
         model = given.model
     else:
         chosen = [(n, h) for n, h in advice["chosen"]] if item.arm == ADVISED else []
         plan = plan_of(item.arm, shape, seed=item.seed, chosen=chosen)
         if item.arm == RAW:
-            model = convert(given.model, plan, "first", shared=not item.further)
+            model = convert(given.model, plan, "first", shared=not further)
         else:
-            model, _ = refitted(given.model, plan, given.fitted[:, :-1], shared=not item.further)
+            model, _ = refitted(given.model, plan, given.fitted[:, :-1], shared=not further)
     found = losses(model, given)
     result: Json = {"loss": found["loss"]["mean"], "by_sequence": found["by_sequence"]}
-    if item.further:
+    if further:
         model = deepcopy(model)
-        train(model, given.further, steps=item.further, batch=8, rate=FURTHER_RATE, seed=item.seed)
+        train(model, given.further, steps=further, batch=8, rate=FURTHER_RATE, seed=item.seed)
         result["further"] = losses(model, given)["by_sequence"]
     return result
 

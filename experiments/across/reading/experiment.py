@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from experiments.across.reading.arms import ADVISED, RANDOM, RAW, REFITTED, TRAINED, Item, Measuring
+from experiments.across.reading.arms import ADVICE, ADVISED, RANDOM, RAW, REFITTED, TRAINED, Item, Measuring, arms_of
 from experiments.across.reading.materials import Imported, Sizes, Small
 from experiments.drawing import style
 from experiments.experiment.protocol import Experiment, Kind, Profile
@@ -36,49 +36,23 @@ QUANTITY = "difference of held-out losses, nats per token"
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The models, the sizes of their text, and how their heads are chosen.
-
-    Attributes:
-        models: What heads are converted of, by name.
-        sizes: Tokens of each part of the text.
-        draws: Random choices of heads.
-        further: Steps of training on after a conversion.
-        raw: Whether the raw swap is measured, too.
-    """
+    """The models, by name, of which heads are converted."""
 
     models: Mapping[str, Small | Imported]
-    sizes: Sizes
-    draws: int
-    further: int
-    raw: bool = True
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """What is measured: the unchanged model, and every way to convert heads."""
-        drawn = [f"{RANDOM} {k + 1}" for k in range(self.draws)]
-        return (TRAINED, REFITTED, ADVISED, *([RAW] if self.raw else []), *drawn)
 
 
+_SIZES = Sizes(advice=12_288, fitted=12_288, judged=16_384, draws=3, further=80)
 CPU = Config(
     models={
-        "heads": Small(heads=4, group=1, width=48, layers=6, context=128, steps=800),
-        "grouped": Small(heads=4, group=2, width=64, layers=6, context=128, steps=800),
-    },
-    sizes=Sizes(advice=12_288, fitted=12_288, judged=16_384),
-    draws=3,
-    further=80,
+        "heads": Small(heads=4, group=1, width=48, layers=6, context=128, steps=800, sizes=_SIZES),
+        "grouped": Small(heads=4, group=2, width=64, layers=6, context=128, steps=800, sizes=_SIZES),
+    }
 )
-SMOKE = Config(
-    models={"heads": Small(heads=2, group=1, width=16, layers=3, context=32, steps=20)},
-    sizes=Sizes(advice=512, fitted=512, judged=512),
-    draws=1,
-    further=2,
-)
+_FEW = Sizes(advice=512, fitted=512, judged=512, draws=1, further=2)
+SMOKE = Config(models={"heads": Small(heads=2, group=1, width=16, layers=3, context=32, steps=20, sizes=_FEW)})
+_MANY = Sizes(advice=24_576, fitted=12_288, judged=16_384, draws=1)
 SMOLLM = Config(
-    models={"SmolLM2-135M": Imported(folder="data/smollm", text="data/austen.txt")},
-    sizes=Sizes(advice=24_576, fitted=12_288, judged=16_384),
-    draws=1,
-    further=0,
+    models={**CPU.models, "SmolLM2-135M": Imported(folder="data/smollm", text="data/austen.txt", sizes=_MANY)}
 )
 
 
@@ -95,9 +69,7 @@ class Reading:
     profiles: Mapping[str, Profile] = {
         "smoke": Profile(config=SMOKE, seeds=2, seconds=10, detects=None),
         "cpu": Profile(config=CPU, seeds=2, seconds=400, detects="a difference of 0.02 nats per token"),
-        "smollm": Profile(
-            config=SMOLLM, seeds=0, seconds=2400, detects="a difference of 0.05 nats per token", grows=True
-        ),
+        "smollm": Profile(config=SMOLLM, seeds=2, seconds=2400, detects="a difference of 0.05 nats per token"),
     }
 
     def predict(self, config: Config) -> Json:
@@ -108,23 +80,21 @@ class Reading:
             "rule": "a refit costs less than the raw swap of the same heads; advised heads cost less than fixed and "
             f"random ones; the predicted cost of advised heads is right within a factor of {FACTOR:g}",
             "models": list(config.models),
-            "arms": list(config.arms),
+            "arms": list(dict.fromkeys(arm for source in config.models.values() for arm in arms_of(source))),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        def items(arms: Sequence[str]) -> dict[str, Item]:
-            every = [
-                Item(name, source, config.sizes, seed, arm, config.draws, config.further)
-                for name, source in config.models.items()
-                for seed in range(max(1, seeds))
-                for arm in arms
-            ]
-            return {item.key: item for item in every}
-
+        models = [
+            (name, source, seed)
+            for name, source in config.models.items()
+            for seed in range(seeds if isinstance(source, Small) else 1)
+        ]
+        advice_items = [Item(name, source, seed, ADVICE) for name, source, seed in models]
+        items = [Item(name, source, seed, arm) for name, source, seed in models for arm in arms_of(source)]
         measuring = Measuring()
-        advice = results("advice", items(("advice",)), measuring, run=run, label="advice", backend=Serial())
+        advice = results("advice", _keyed(advice_items), measuring, run=run, label=ADVICE, backend=Serial())
         measuring.advice = advice
-        lines = results("run", items(config.arms), measuring, run=run, label=self.name, backend=Serial())
+        lines = results("run", _keyed(items), measuring, run=run, label=self.name, backend=Serial())
         return {"advice": advice, "lines": lines}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Expectation]:
@@ -136,6 +106,10 @@ class Reading:
         draw_scores(axes[1], prediction, measurement)
         style.finish(axes)
         return fig
+
+
+def _keyed(items: Sequence[Item]) -> dict[str, Item]:
+    return {item.key: item for item in items}
 
 
 def rises(measurement: Json, name: str, arm: str, when: str = FIRST) -> list[float]:

@@ -22,6 +22,27 @@ RATE, FURTHER_RATE, CLIP = 3e-3, 1e-3, 1.0  # of a training, of training on; the
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Tokens of each part of a text, and what is done.
+
+    Attributes:
+        advice: Tokens on which costs are predicted.
+        fitted: Tokens on which projections are refitted.
+        judged: Tokens on which models are judged.
+        draws: Random choices of heads.
+        further: Steps of training on after a conversion.
+        raw: Whether the raw swap is measured, too.
+    """
+
+    advice: int
+    fitted: int
+    judged: int
+    draws: int = 0
+    further: int = 0
+    raw: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Small:
     """A small decoder, which is trained on the bytes of the standard library's source.
 
@@ -33,6 +54,7 @@ class Small:
         context: Tokens per sequence.
         steps: Steps of training before heads are converted.
         batch: Sequences per step.
+        sizes: What is done with it.
     """
 
     heads: int
@@ -41,6 +63,7 @@ class Small:
     layers: int
     context: int
     steps: int
+    sizes: Sizes
     batch: int = 8
 
     @property
@@ -63,27 +86,14 @@ class Imported:
     Attributes:
         folder: As `crosslayer import` writes it.
         text: A file.
+        sizes: What is done with it.
         context: Tokens per sequence.
     """
 
     folder: str
     text: str
+    sizes: Sizes
     context: int = 512
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """Tokens of each part of a text.
-
-    Attributes:
-        advice: On which costs are predicted.
-        fitted: On which projections are refitted.
-        judged: On which models are judged.
-    """
-
-    advice: int
-    fitted: int
-    judged: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +115,16 @@ class Material:
     further: Tensor
 
 
-def material(source: Small | Imported, sizes: Sizes, *, seed: int) -> Material:
+def material(source: Small | Imported, *, seed: int) -> Material:
     """Return the model and its text.
 
     Raises:
         UserError: for a folder or a text that is not there.
     """
-    return _small(source, sizes, seed) if isinstance(source, Small) else _imported(source, sizes)
+    return _small(source, seed) if isinstance(source, Small) else _imported(source)
 
 
-def _imported(source: Imported, sizes: Sizes) -> Material:
+def _imported(source: Imported) -> Material:
     """Return what `advise`, `convert` and `evaluate` read of the text's halves."""
     import torch
 
@@ -122,6 +132,8 @@ def _imported(source: Imported, sizes: Sizes) -> Material:
     from experiments.commands.subjects import SPREAD, Choices, Published, subject
     from experiments.training.by_layer import Sample
     from experiments.training.model_folders import model_folder
+
+    sizes = source.sizes
 
     def sequences(count: int, **part: float) -> Tensor:
         choices = Choices(
@@ -145,13 +157,13 @@ def _imported(source: Imported, sizes: Sizes) -> Material:
     )
 
 
-def _small(source: Small, sizes: Sizes, seed: int) -> Material:
+def _small(source: Small, seed: int) -> Material:
     import torch
 
     from icl.models.decoder import Decoder
     from theory.plans.names import resolve
 
-    config = source.architecture
+    config, sizes = source.architecture, source.sizes
     text = _bytes()
     end = len(text) * (WINDOWS - 1) // WINDOWS
     rows = _windows(text[:end], source.context)

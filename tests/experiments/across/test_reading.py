@@ -11,7 +11,8 @@ from icl.models.decoder import Decoder
 from icl.probes.reader_costs import candidates
 from theory.plans.names import resolve
 
-SOURCE, SIZES = SMOKE.models["heads"], SMOKE.sizes
+SOURCE = SMOKE.models["heads"]
+SIZES = SOURCE.sizes
 LEVELS = {"unchanged": 3.0, "fixed": 3.3, "advised": 3.15, "raw": 5.0, "random 1": 3.5}
 
 
@@ -95,7 +96,7 @@ def test_parts_of_the_text_share_nothing(monkeypatch):
     text = torch.randint(256, (60_000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     monkeypatch.setattr(materials, "_bytes", lambda: text)
     monkeypatch.setattr(materials, "train", lambda *_args, **_options: None)
-    given = materials.material(SOURCE, SIZES, seed=0)
+    given = materials.material(SOURCE, seed=0)
     parts = [given.advice, given.fitted, given.judged, given.further]
     rows = [tuple(row) for part in parts for row in part.tolist()]
     assert len(set(rows)) == len(rows)
