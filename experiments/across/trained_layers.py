@@ -32,6 +32,7 @@ NEARER, ADDED = "resformer.fig-3", "resformer.fig-6"
 PAIR = 2  # sequences at a time: one lends the other its keys
 ENTROPY, FIRST, VALUE, STATE = "entropy", "first", "value", "state"
 FILLED, BLOCK, IDENTITY, SLOPE = "filled", "current", "identity", "slope"
+QUANTITY = "difference in a mean over layers"
 WORDS = {
     ENTROPY: "entropy (nats)",
     FIRST: "first token's importance",
@@ -122,7 +123,7 @@ class TrainedLayers:
                         statement=f"{name}: {statement}",
                         rule="sign",
                         predicted=predicted,
-                        quantity="slope, all layers" if part == SLOPE else f"{part}, mean over layers after the first",
+                        quantity=QUANTITY,
                     )
                 )
         return found
