@@ -80,7 +80,7 @@ def refitted(
         variant: The plan, or its name.
         inputs: Sequences as the model takes them, (count, T) tokens, four or more.
         at_a_time: Sequences per forward pass; 0: about AT_A_TIME tokens.
-        shared: Let both models share the weights that conversion leaves alone, so that they need less memory.
+        shared: Let both models share the weights that nothing changes, so that they need less memory.
         advance: Called with the number of layers done, from 0.
 
     Returns:
@@ -96,8 +96,28 @@ def refitted(
     if len(inputs) < EVERY:
         raise BadInput(f"a refit needs {EVERY} sequences or more, got {len(inputs)}")
     found = convert(model, plan, "first", shared=shared)
+    if shared:
+        _share(model, found)
     parts = inputs.split(at_a_time or max(1, AT_A_TIME // inputs.shape[1]))
     return found, _refit(model, found, parts, advance)
+
+
+@torch.no_grad()
+def _share(model: Decoder, found: Decoder) -> None:
+    """Let a converted model read the trained model's tensors wherever they are equal and no refit will change them."""
+    changed = {
+        id(parameter)
+        for layer, attention in enumerate(found.attentions, 1)
+        if attention.output is not None and converted_heads(found.plan, layer)
+        for parameter in attention.output.parameters()
+    }
+    before = dict(model.named_parameters())
+    for name, parameter in found.named_parameters():
+        twin = before.get(name)
+        if twin is None or id(parameter) in changed or twin.shape != parameter.shape:
+            continue
+        if torch.equal(twin, parameter):
+            parameter.data = twin.data
 
 
 def obstacles(config: Architecture, before: Plan, plan: Plan) -> Iterator[str]:
