@@ -174,8 +174,8 @@ def work(item: Item, _: Desk) -> Json:
     losses = list[float]()
     each: dict[str, list[list[float]]] = {}  # by part, a row of layers for every sequence, or every pair
     for rows in pairs:
-        for part, layers in by_layer(given.model, rows[:, :-1]).items():
-            each.setdefault(part, []).extend(layers)
+        for part, values in by_layer(given.model, rows[:, :-1]).items():
+            each.setdefault(part, []).extend(values)
         loss, added = slopes(given.model, rows)
         each.setdefault(SLOPE, []).extend(added)
         losses += loss
@@ -223,8 +223,8 @@ def by_layer(model: Decoder, inputs: Tensor) -> dict[str, list[list[float]]]:
         before.append((at.keys[0], at.values[0]))
 
     observed(model, inputs, attention=see, state=lambda x: parts[STATE].append(ratio(states.state_norms(x))))
-    found = {name: torch.stack(rows, dim=1).tolist() for name, rows in parts.items()}
-    return {**found, **{name: [row] for name, row in near.items()}}
+    each = {name: torch.stack(rows, dim=1).tolist() for name, rows in parts.items()}
+    return {**each, **{name: [row] for name, row in near.items()}}
 
 
 def slopes(model: Decoder, rows: Tensor) -> tuple[list[float], list[list[float]]]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from experiments.across.reading.materials import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 FIXED, ANY = "skipv1", "skipv1:ratio=1,sink=1"  # the paper's heads; what every head may read, by advice
 ADVICE, TRAINED, RAW, REFITTED, ADVISED, RANDOM = "advice", "unchanged", "raw", "fixed", "advised", "random"
+POSITIONS = 128  # whose scores are made at a time
 FITTED = 2 / 3  # of the sequences of advice, on which linear reads are fitted
 
 
@@ -145,20 +147,24 @@ def measured(given: Material, item: Item, advice: Json) -> Json:
         else:
             model, _ = refitted(given.model, plan, given.fitted[:, :-1], shared=not further)
     found = losses(model, given)
-    result: Json = {"loss": found["loss"]["mean"], "by_sequence": found["by_sequence"]}
+    result: Json = {"loss": fmean(found), "by_sequence": found}
     if further:
         model = deepcopy(model)
         train(model, given.further, steps=further, batch=8, rate=FURTHER_RATE, seed=item.seed)
-        result["further"] = losses(model, given)["by_sequence"]
+        result["further"] = losses(model, given)
     return result
 
 
-def losses(model: Decoder, given: Material) -> Json:
-    """Return held-out losses (`experiments.commands.evaluation.losses`)."""
-    from experiments.commands import evaluation
-    from experiments.training.by_layer import Sample
-    from icl.training.objectives import GivenTokens
+def losses(model: Decoder, given: Material) -> list[float]:
+    """Return the mean loss of every held-out sequence, in nats per token."""
+    import torch
+    from torch.nn.functional import cross_entropy
 
-    task = GivenTokens(given.judged.numpy())
-    batches = Sample(given.judged[:, 1:].numel(), max(1, 1024 // task.tokens)).batches(task, "cpu")
-    return evaluation.losses(model.eval(), task, batches)
+    found = list[float]()
+    with torch.no_grad():
+        for row in given.judged:
+            hidden, targets = model.eval().hidden(row[None, :-1])[0], row[1:]
+            parts = zip(hidden.split(POSITIONS), targets.split(POSITIONS), strict=True)
+            sums = [float(cross_entropy(model.stem.answer(x[None])[0], t, reduction="sum")) for x, t in parts]
+            found.append(sum(sums) / len(targets))
+    return found

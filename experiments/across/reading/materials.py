@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.store.folders import UserError
-from theory.plans.architecture import Architecture
+from theory.plans.architecture import Architecture, Tokens
 from theory.plans.presets import llama
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BYTES = 256
 WINDOWS = 8  # of which the last judges: a text is cut into so many equal parts
+HELD_OUT, SPREAD = 4, 64  # parts of a text of which `convert` leaves one out; how far its sequences are spread
 RATE, FURTHER_RATE, CLIP = 3e-3, 1e-3, 1.0  # of a training, of training on; the largest norm of a gradient
 
 
@@ -125,36 +126,32 @@ def material(source: Small | Imported, *, seed: int) -> Material:
 
 
 def _imported(source: Imported) -> Material:
-    """Return what `advise`, `convert` and `evaluate` read of the text's halves."""
+    """Return what `crosslayer advise`, `convert` and `evaluate` read of the text's halves."""
     import torch
 
-    from experiments.commands.converting import HELD_OUT
-    from experiments.commands.subjects import SPREAD, Choices, Published, subject
-    from experiments.training.by_layer import Sample
     from experiments.training.model_folders import model_folder
+    from icl.data.published import Part, PublishedTokenizer
+    from icl.data.published import sequences as cut
 
-    sizes = source.sizes
-
-    def sequences(count: int, **part: float) -> Tensor:
-        choices = Choices(
-            Sample(count), text=source.text, context=source.context, spread=SPREAD if "stop" in part else 1, **part
-        )
-        data = subject(Path(source.folder), choices)
-        assert isinstance(data, Published)
-        return torch.from_numpy(data.sequences)
-
-    if not Path(source.folder).is_dir() or not Path(source.text).exists():
+    folder, sizes = Path(source.folder), source.sizes
+    if not folder.is_dir() or not Path(source.text).exists():
         raise UserError(f"{source.folder} and {source.text} are needed: a model that was imported, and a text")
-    judged = sequences(sizes.judged, start=0.5)
-    whole = sequences(sizes.fitted * HELD_OUT // (HELD_OUT - 1), stop=0.5) if sizes.fitted else judged[:0]
+    original, tokenizer = model_folder(folder), PublishedTokenizer(folder)
+    stem = original.architecture.stem
+    assert isinstance(stem, Tokens)
+
+    def sequences(tokens: int, part: Part, spread: int = 1) -> Tensor:
+        count = tokens // source.context
+        if not count:
+            return torch.empty(0, source.context + 1, dtype=torch.long)
+        drawn = cut(tokenizer, source.text, source.context + 1, count, stem.vocab, part=part, spread=spread)
+        return torch.from_numpy(drawn)
+
+    first, second = Part(0, 0.5), Part(0.5, None)
+    whole = sequences(sizes.fitted * HELD_OUT // (HELD_OUT - 1), first, SPREAD)
     fitted = whole[: sizes.fitted // source.context]
-    return Material(
-        model_folder(Path(source.folder)).model("cpu"),
-        advice=sequences(sizes.advice, stop=0.5) if sizes.advice else judged[:0],
-        fitted=fitted,
-        judged=judged,
-        further=fitted,
-    )
+    advice, judged = sequences(sizes.advice, first, SPREAD), sequences(sizes.judged, second)
+    return Material(original.model("cpu"), advice, fitted, judged, further=fitted)
 
 
 def _small(source: Small, seed: int) -> Material:
