@@ -379,6 +379,34 @@ def test_what_others_measured_is_told_as_it_stands_in_the_tables():
     assert all(row["source"] and row["unit"] and int(row["runs"]) for row in others)
 
 
+def test_numbers_of_the_layers_of_a_trained_model():
+    found = {check["id"].partition("/")[0]: check for check in stored("trained-layers/summary.json")["checks"]}
+    line = stored("trained-layers/measurement.json")["SmolLM2-135M/0"]
+    layers, sequences = line["layers"], line["sequences"]
+    page = " ".join(CLAIMS.split())
+
+    def told(part, digits, shift=0.0, sign=1):
+        check = found[part]
+        return f"{sign * check['measured'] + shift:.{digits}f} ± {check['tolerance']:.{digits}f}"
+
+    assert f"is {told('entropy', 2, sign=-1)} nats below uniform" in page
+    assert f"It gets {told('first', 2)} more of the attention" in page
+    assert f"In layer 24 it gets {layers['first'][23]:.2f} more" in page
+    assert f"norm is {told('value', 2, shift=1)} of the others', at the least {min(layers['value']):.2f}" in page
+    assert f"norm is {told('state', 0, shift=1)} times the others', at the most {max(layers['state']):.0f}" in page
+    assert f"({-min(layers['entropy']):.2f} nats)" in page
+    places = [layers["entropy"].index(min(layers["entropy"])), layers["value"].index(min(layers["value"]))]
+    assert places == [layers["first"].index(max(layers["first"]))] * 2 == [23, 23]
+    assert layers["state"].index(max(layers["state"])) == 12
+    block, identity = (fmean(sequences[part]) for part in ("current", "identity"))
+    assert f"Cosines of {block:.2f} and {identity:.2f} with the layer before: {told('current', 2)} nearer" in page
+    others = sum(a < b for a, b in zip(layers["current"], layers["identity"], strict=True))
+    assert f"In {others} of {len(layers['current'])} layers it is the other way" in page
+    assert f"in all layers at once, is {told('slope', 3)} nats" in page
+    assert found["slope"]["verdict"] == "inconclusive"
+    assert f"fill {fmean(sequences['filled']):.0f} of 192 directions" in page
+
+
 def earlier(experiment, check):
     """What was measured of a retired experiment, and the half-width of its interval; of several profiles the last."""
     found = [row for row in EARLIER if (row["experiment"], row["id"]) == (experiment, check)]
