@@ -26,8 +26,11 @@ class Desk(Protocol):
     def folder(self) -> Path:
         """The folder that a computation resumes from: made on first use, kept after a kill, removed once it is done."""
 
+    def show(self, done: float, note: str = "") -> None:
+        """Show how much of the item's size is done, from where nothing can be saved."""
+
     def report(self, done: float, note: str = "") -> None:
-        """Report how much of the item's size is done.  Raises OutOfTime."""
+        """Show how much of the item's size is done.  Raises OutOfTime."""
 
 
 Tell = Callable[[str, float, str], None]  # of the item with this key: how much is done, and a note
@@ -51,8 +54,11 @@ class LocalDesk:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def report(self, done: float, note: str = "") -> None:
+    def show(self, done: float, note: str = "") -> None:
         self.tell(self.key, done, note)
+
+    def report(self, done: float, note: str = "") -> None:
+        self.show(done, note)
         if self.slot.seconds_left < 0:
             raise OutOfTime
 

@@ -12,12 +12,11 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from experiments.store.common import packed, unpacked
-from experiments.store.desk import Desk, OutOfTime
+from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
 from experiments.store.progress import warn
 from experiments.store.provenance import provenance
@@ -142,11 +141,6 @@ def _trained(stack: Stack, desk: Desk) -> Json:
     at_start = [probed(arm, model, task, device=device) for arm, model in zip(members, models, strict=True)]
     log = StepLog(RunFolder(desk.folder), "step", 1, **LOGGED)
     note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
-
-    def advance(done: int) -> None:
-        with suppress(OutOfTime):  # the next log tells again, where it can be saved
-            desk.report(done * len(members), f"{note} {done}")
-
     steps = train(
         models,
         task,
@@ -155,7 +149,7 @@ def _trained(stack: Stack, desk: Desk) -> Json:
         rates=[arm.recipe.learning_rate for arm in members],
         folder=desk.folder / "training",
         warn=warn,
-        on_step=advance,
+        on_step=lambda done: desk.show(done * len(members), f"{note} {done}"),
         name=_name(stack, device),
         probe=(lambda i, model: probed(members[i], model, task, device=device)) if members[0].probes else None,
     )

@@ -162,11 +162,16 @@ def test_probes_find_in_a_stack_what_they_find_alone(tmp_path):
 def test_a_killed_stack_resumes_to_the_same_records_with_what_was_probed(tmp_path, killed):
     """It is killed while it shares its beginning, at the shorter training's end, after it, and at the last step."""
 
+    shown = []
+
     @dataclass
     class Desk:
         folder: Path
         left: int
         slot: Slot = field(default_factory=partial(Slot, jobs=1))
+
+        def show(self, done: float, note: str = "") -> None:
+            shown.append((done, note))
 
         def report(self, done: float, note: str = "") -> None:  # noqa: ARG002
             self.left -= 1
@@ -180,6 +185,9 @@ def test_a_killed_stack_resumes_to_the_same_records_with_what_was_probed(tmp_pat
         desk.folder.mkdir()
     whole = stacks._trained(stack, desks[0])
     assert -desks[0].left - 1 == 9
+    assert [done for done, _ in shown] == [step * len(stack.members) for step in range(len(shown))]
+    assert len(shown) > 9  # every step, long before the first log
+    assert shown[1][1].endswith("step 1")
     with pytest.raises(OutOfTime):
         stacks._trained(stack, desks[1])
     resumed = stacks._trained(stack, replace(desks[1], left=-1))
