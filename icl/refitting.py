@@ -15,11 +15,13 @@ on all of the sequences than the raw swap, which keeps O, or than W0, which leav
 be: W is then the minimum over all projections.
 
 Moments are summed in float64, some sequences at a time: they and the result do not depend on how many, but for
-rounding.  Two states per token are kept, and no text of any layer.
+rounding.  Kept are two states per token and what later layers read of earlier ones; the moments of one layer at a time;
+and, beside the weights, which both models share, the refitted projections.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,7 +42,7 @@ from theory.plans.plan import Plan
 
 RIDGES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0)
 EVERY = 4  # sequences, of which the last judges the ridge
-AT_A_TIME = 4096  # tokens
+AT_A_TIME = 512  # tokens, so that what a layer holds while it works is small beside the weights
 SAME = 1e-9  # share of an output's mean square: rounding, where a conversion changes nothing
 
 
@@ -79,7 +81,7 @@ def refitted(
         variant: The plan, or its name.
         inputs: Sequences as the model takes them, (count, T) tokens, four or more.
         at_a_time: Sequences per forward pass; 0: about AT_A_TIME tokens.
-        shared: Let both models share the weights that conversion leaves alone, so that they need less memory.
+        shared: Let both models share the weights that nothing changes, so that they need less memory.
         advance: Called with the number of layers done, from 0.
 
     Returns:
@@ -95,8 +97,28 @@ def refitted(
     if len(inputs) < EVERY:
         raise BadInput(f"a refit needs {EVERY} sequences or more, got {len(inputs)}")
     found = convert(model, plan, "first", shared=shared)
+    if shared:
+        _share(model, found)
     parts = inputs.split(at_a_time or max(1, AT_A_TIME // inputs.shape[1]))
     return found, _refit(model, found, parts, advance)
+
+
+@torch.no_grad()
+def _share(model: Decoder, found: Decoder) -> None:
+    """Let a converted model read the trained model's tensors wherever they are equal and no refit will change them."""
+    changed = {
+        id(parameter)
+        for layer, attention in enumerate(found.attentions, 1)
+        if attention.output is not None and converted_heads(found.plan, layer)
+        for parameter in attention.output.parameters()
+    }
+    before = dict(model.named_parameters())
+    for name, parameter in found.named_parameters():
+        twin = before.get(name)
+        if twin is None or id(parameter) in changed or twin.shape != parameter.shape:
+            continue
+        if torch.equal(twin, parameter):
+            parameter.data = twin.data
 
 
 def obstacles(config: Architecture, before: Plan, plan: Plan) -> Iterator[str]:
@@ -200,8 +222,8 @@ class Moments:
         error = self.square - 2 * (weight * self.both).sum() + ((weight @ self.read) * weight).sum()
         return max(0.0, float(error)) / self.square if self.square else 0.0
 
-    def best(self, prior: Tensor, ridges: tuple[float, ...]) -> list[Tensor]:
-        """Return the projection W of each ridge: see the module's docstring.
+    def best(self, prior: Tensor, ridges: tuple[float, ...]) -> Iterator[Tensor]:
+        """Yield the projection W of each ridge: see the module's docstring.
 
         At a ridge of 0 directions in which z does not vary beyond rounding are left as in the prior.
         """
@@ -211,12 +233,10 @@ class Moments:
         sizes = sizes.clamp(min=0)
         rest = (self.both - prior @ self.read) @ directions
         tiny = len(sizes) * torch.finfo(sizes.dtype).eps * float(sizes[-1])
-        found = []
         for ridge in ridges:
             raised = sizes + ridge * sizes.mean()
             scale = torch.where(raised > tiny, 1 / raised.clamp(min=torch.finfo(sizes.dtype).tiny), 0.0)
-            found.append(prior + (rest * scale) @ directions.mT)
-        return found
+            yield prior + (rest * scale) @ directions.mT
 
 
 def _set(output: MergeLinear, fit: Moments, judge: Moments, *, columns: list[int], layer: int) -> Refit:
@@ -232,17 +252,18 @@ def _set(output: MergeLinear, fit: Moments, judge: Moments, *, columns: list[int
     if errors[0] <= SAME:
         return Refit(layer, 0.0, raw=errors[0], left_out=errors[1], fitted=errors[0])
     judged = [judge.error(weight) for weight in fit.best(left_out, RIDGES)]
-    weights = every.best(left_out, RIDGES)
-    fitted = [every.error(weight) for weight in weights]
     worst = min(errors) * (1 + 1e-9)
-    allowed = [i for i, error in enumerate(fitted) if i == 0 or error <= worst]
-    chosen = min(allowed, key=judged.__getitem__)
-    weight = weights[chosen]
+    chosen, fitted, weight = -1, math.inf, raw
+    for place, fit_on_all in enumerate(every.best(left_out, RIDGES)):
+        error = every.error(fit_on_all)
+        allowed = place == 0 or error <= worst
+        if allowed and (chosen < 0 or judged[place] < judged[chosen]):
+            chosen, fitted, weight = place, error, fit_on_all
     if output.bias is not None:
         output.bias.copy_(weight[:, -1])
         weight = weight[:, :-1]
     output.weight.copy_(weight)
-    return Refit(layer, RIDGES[chosen], raw=errors[0], left_out=errors[1], fitted=fitted[chosen])
+    return Refit(layer, RIDGES[chosen], raw=errors[0], left_out=errors[1], fitted=fitted)
 
 
 class _Reached(Exception):
@@ -277,14 +298,21 @@ class Walk:
     def go(self, layer: int) -> None:
         """Take all sequences through a layer, from 1."""
         for place in range(len(self.parts)):
-            self.states[place] = self._through(layer, place)
+            self._keep(place, self._through(layer, place))
+
+    def _keep(self, place: int, after: tuple[Any, Bank]) -> None:
+        """Hold a part's state behind a layer, in the memory of the one in front of it where both are one tensor."""
+        (before, _), (state, bank) = self.states[place], after
+        if isinstance(before, Tensor) and isinstance(state, Tensor) and before.shape == state.shape:
+            state = before.copy_(state)
+        self.states[place] = state, bank
 
     def output(self, layer: int, place: int) -> Tensor:
         """Take one part through a layer; return what its output projection gave, (sequences, T, d_model)."""
         seen: list[Tensor] = []
         hook = self._projection(layer).register_forward_hook(lambda _module, _args, out: seen.append(out))
         try:
-            self.states[place] = self._through(layer, place)
+            self._keep(place, self._through(layer, place))
         finally:
             hook.remove()
         return seen[0]

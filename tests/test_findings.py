@@ -14,8 +14,10 @@ from experiments.across.ladder.setting import FIRST, LAST, RUNGS
 from experiments.across.ladder.verdicts import best, chance, leads, null_rows
 from experiments.across.printed import NANOGPT, reported
 from experiments.experiment.protocol import Retiring
+from experiments.report.pages.variants import costs
 from experiments.resformer import index as resformer_index
 from experiments.verdicts.intervals import t_interval
+from theory.plans.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "results/FINDINGS.md").read_text()
@@ -57,6 +59,23 @@ def test_numbers_of_value_tables():
         share = t_interval(measurement[arm]["128"], count)
         trained = f"{share.mean:.3f} ± {share.half_width:.3f}"
         assert told.format(f"{prediction['missed'][arm]['128']:.3f}", trained) in FINDINGS
+
+
+def test_numbers_of_the_field():
+    """Costs are counted from the plans."""
+    own = [name for name, variant in VARIANTS.items() if variant.paper and variant.paper.name == "the field"]
+    assert len(own) == 12
+    assert "Twelve variants of the field are built" in FINDINGS
+    cost = {name: costs("llama-130m", name) for name in ("vanilla", *own)}
+    more = {name: {key: f"{100 * (x[key] / cost['vanilla'][key] - 1):+.1f} %" for key in x} for name, x in cost.items()}
+    told = f"{more['value-embeddings']['parameters']}; {more['gated-value-embeddings']['parameters']}"
+    assert f"| their parameters; with nanochat's gates | {told} |" in FINDINGS
+    shared = more["gemma-sharing"]["cache"].replace("-", "\u2212")
+    assert f"| cache with shared keys and values, as in Gemma 3n | {shared} |" in FINDINGS
+    for name in ("mudd", "deepcrossattention", "lime", "delta-attnres"):
+        assert cost[name]["cache"] == cost["vanilla"]["cache"]
+    dense, width = earlier("attnres-ablations", "denseformer/vanilla")
+    assert f"early | {dense:.3f} ± {width:.3f} |".replace("-", "\u2212") in FINDINGS
 
 
 def test_numbers_of_the_long_bridge():
@@ -358,6 +377,34 @@ def test_what_others_measured_is_told_as_it_stands_in_the_tables():
     nanogpt = [r.nats for r in reported() if r.paper == NANOGPT]
     assert [float(row["difference"]) for row in others if row["source"] == NANOGPT] == nanogpt
     assert all(row["source"] and row["unit"] and int(row["runs"]) for row in others)
+
+
+def test_numbers_of_the_layers_of_a_trained_model():
+    found = {check["id"].partition("/")[0]: check for check in stored("trained-layers/summary.json")["checks"]}
+    line = stored("trained-layers/measurement.json")["SmolLM2-135M/0"]
+    layers, sequences = line["layers"], line["sequences"]
+    page = " ".join(CLAIMS.split())
+
+    def told(part, digits, shift=0.0, sign=1):
+        check = found[part]
+        return f"{sign * check['measured'] + shift:.{digits}f} ± {check['tolerance']:.{digits}f}"
+
+    assert f"is {told('entropy', 2, sign=-1)} nats below uniform" in page
+    assert f"It gets {told('first', 2)} more of the attention" in page
+    assert f"In layer 24 it gets {layers['first'][23]:.2f} more" in page
+    assert f"norm is {told('value', 2, shift=1)} of the others', at the least {min(layers['value']):.2f}" in page
+    assert f"norm is {told('state', 0, shift=1)} times the others', at the most {max(layers['state']):.0f}" in page
+    assert f"({-min(layers['entropy']):.2f} nats)" in page
+    places = [layers["entropy"].index(min(layers["entropy"])), layers["value"].index(min(layers["value"]))]
+    assert places == [layers["first"].index(max(layers["first"]))] * 2 == [23, 23]
+    assert layers["state"].index(max(layers["state"])) == 12
+    block, identity = (fmean(sequences[part]) for part in ("current", "identity"))
+    assert f"Cosines of {block:.2f} and {identity:.2f} with the layer before: {told('current', 2)} nearer" in page
+    others = sum(a < b for a, b in zip(layers["current"], layers["identity"], strict=True))
+    assert f"In {others} of {len(layers['current'])} layers it is the other way" in page
+    assert f"in all layers at once, is {told('slope', 3)} nats" in page
+    assert found["slope"]["verdict"] == "inconclusive"
+    assert f"fill {fmean(sequences['filled']):.0f} of 192 directions" in page
 
 
 def earlier(experiment, check):

@@ -30,6 +30,7 @@ from experiments.training.arms import PromptSource, RecallSource, TextSource
 from experiments.training.by_layer import Average
 from experiments.training.device import chosen_device
 from theory.errors import BadInput
+from theory.plans.architecture import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 TENTHS = 10
 FEWEST = 3  # positions in which a model can be seen to learn
+SCORES = 2**23  # numbers that a model answers with at a time: 32 MB
 
 
 def evaluate(
@@ -121,7 +123,7 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     targets = hashlib.sha256()
     with torch.no_grad():
         for batch in batches:
-            token_losses = task.losses(model(batch.inputs), batch.targets).double()
+            token_losses = token_losses_of(model, task, batch).double()
             whole.add(token_losses.mean(-1))
             by_sequence += token_losses.mean(-1).tolist()
             of_last += token_losses[:, -1].tolist()
@@ -138,6 +140,20 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
         "sequences": whole.count,
         "tokens": whole.count * task.tokens,
     }
+
+
+def token_losses_of(model: Decoder, task: HeldOut, batch: Batch) -> Tensor:
+    """Return the losses of a batch, (batch, positions); of text, the scores of at most SCORES tokens at a time."""
+    import torch
+
+    from icl.training.objectives import GivenTokens, TextTask
+
+    if not isinstance(task, GivenTokens | TextTask):
+        return task.losses(model(batch.inputs), batch.targets)
+    assert isinstance(model.config.stem, Tokens)
+    positions = max(1, SCORES // (len(batch.inputs) * model.config.stem.vocab))
+    parts = zip(model.hidden(batch.inputs).split(positions, 1), batch.targets.split(positions, 1), strict=True)
+    return torch.cat([task.losses(model.stem.answer(hidden), targets) for hidden, targets in parts], dim=1)
 
 
 def _beside(run: Json, first: Json) -> Json:

@@ -105,6 +105,8 @@ TOLD = {
     "training loss in nats per token, minus the mean of two vanillas": (r"([\d.]+) nats per token", float),
     "mean training loss over ln V, vanilla's less the arm's": (r"([\d.]+) of ln V", float),
     "log2 of the width for 90 %, vanilla's less the arm's": (r"(half) an octave of width", lambda _: 0.5),
+    "difference in a mean over layers": (r"([\d.]+) in a mean over layers", float),
+    "difference of held-out losses, nats per token": (r"difference of ([\d.]+) nats per token", float),
     "loss minus the other's, nats per token": (r"([\d.]+) nats per token of a paper's loss", float),
 }
 

@@ -13,7 +13,7 @@ from experiments.cli import main
 from experiments.commands import evaluation
 from experiments.commands.evaluation_figure import first_position, stretches
 from icl.data.tokenizers import saved_tokenizer
-from icl.training.objectives import Batch
+from icl.training.objectives import Batch, GivenTokens
 from tests.experiments.cli.answers import outcome, prepare_text, refused, train
 from tests.icl.data.small import write_tokenizer
 from tests.icl.published.llama import CONFIG, state_dict, write
@@ -253,3 +253,22 @@ def test_prompts_show_what_the_toys_say(work, tmp_path):
     first, other = record["runs"]
     last = [run["by_position"]["mean"][-1] for run in (other, first)]
     assert other["last_less_first"]["mean"] == pytest.approx(last[0] - last[1], rel=1e-6, abs=1e-9)
+
+
+def test_losses_do_not_depend_on_how_many_scores_are_made_at_a_time(work, monkeypatch):
+    model = icl.load(work / "vanilla")
+    tokens = torch.randint(model.config.stem.vocab, (6, 17), generator=torch.Generator().manual_seed(0))
+    task = GivenTokens(tokens.numpy())
+    batches = [Batch(tokens[:, :-1], tokens[:, 1:])]
+    whole = evaluation.losses(model, task, batches)
+    with torch.no_grad():
+        plain = torch.nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    assert whole["loss"]["mean"] == pytest.approx(float(plain), rel=1e-5)
+    seen = []
+    answer = type(model.stem).answer
+    monkeypatch.setattr(type(model.stem), "answer", lambda stem, x: seen.append(x.shape[1]) or answer(stem, x))
+    monkeypatch.setattr(evaluation, "SCORES", 6 * model.config.stem.vocab * 5)
+    parts = evaluation.losses(model, task, batches)
+    assert seen == [5, 5, 5, 1]
+    assert parts["by_sequence"] == pytest.approx(whole["by_sequence"], rel=1e-5)
+    assert parts["by_sequence"] != pytest.approx(whole["by_sequence"][::-1], rel=1e-3)

@@ -1,0 +1,170 @@
+"""What becomes of a model whose heads read layer 1's values, by which heads they are and whether a refit follows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from experiments.across.reading.materials import (
+    FURTHER_RATE,
+    Imported,
+    Material,
+    Small,
+    material,
+    train,
+)
+from experiments.store.desk import Desk
+from experiments.store.folders import Json
+from theory.plans.names import resolve
+from theory.plans.plan import Plan, Shape
+
+if TYPE_CHECKING:
+    from icl.models.decoder import Decoder
+
+FIXED, ANY = "skipv1", "skipv1:ratio=1,sink=1"  # the paper's heads; what every head may read, by advice
+ADVICE, TRAINED, RAW, REFITTED, ADVISED, RANDOM = "advice", "unchanged", "raw", "fixed", "advised", "random"
+POSITIONS = 128  # whose scores are made at a time
+FITTED = 2 / 3  # of the sequences of advice, on which linear reads are fitted
+
+
+@dataclass(frozen=True)
+class Item:
+    """One measurement on one model.
+
+    Attributes:
+        name: The model's name.
+        source: The model.
+        seed: Of its training and of random choices.
+        arm: advice, or which heads are converted and how.
+    """
+
+    name: str
+    source: Small | Imported
+    seed: int
+    arm: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}/{self.seed}/{self.arm}"
+
+
+Cell = tuple[int, int]  # a layer and a head, from 1
+
+
+def arms_of(source: Small | Imported) -> tuple[str, ...]:
+    """Return what is measured: the unchanged model, and every way to convert heads."""
+    drawn = [f"{RANDOM} {k + 1}" for k in range(source.sizes.draws)]
+    return (TRAINED, REFITTED, ADVISED, *([RAW] if source.sizes.raw else []), *drawn)
+
+
+def count_of(shape: Shape) -> int:
+    """Return how many heads the fixed choice converts: the others convert as many."""
+    from icl.probes.reader_costs import candidates
+
+    return len(candidates(resolve(FIXED, shape)))
+
+
+def drawn(shape: Shape, *, seed: int, draw: int) -> list[Cell]:
+    """Return as many heads as the fixed choice converts, drawn at random after layer 1."""
+    cells = [(n, h) for n in range(2, shape.layers + 1) for h in range(1, shape.heads + 1)]
+    return sorted(random.Random(f"{seed} {draw}").sample(cells, count_of(shape)))
+
+
+class Measuring:
+    """Measurements, one model in memory at a time.
+
+    Args:
+        advice: Of models measured before, by the key of the item: what `advice` returned.
+    """
+
+    def __init__(self, advice: dict[str, Json] | None = None) -> None:
+        self.advice = advice or {}
+        self._last: tuple[str, Material] | None = None
+
+    def __call__(self, item: Item, _: Desk) -> Json:
+        name = f"{item.name}/{item.seed}"
+        if self._last is None or self._last[0] != name:
+            self._last = None
+            self._last = name, material(item.source, seed=item.seed)
+        given = self._last[1]
+        if item.arm == ADVICE:
+            return predicted(given, seed=item.seed, draws=item.source.sizes.draws)
+        return measured(given, item, self.advice.get(f"{name}/{ADVICE}", {}))
+
+
+def predicted(given: Material, *, seed: int, draws: int) -> Json:
+    """Return which heads advice chooses, and predicted costs in nats per token: of it, and of random choices."""
+    from icl.probes.reader_costs import costs
+
+    rows, shape = given.advice, given.model.config.shape
+    found = costs(
+        given.model,
+        resolve(ANY, shape),
+        rows[:, :-1],
+        targets=rows[:, 1:],
+        fitted=round(FITTED * len(rows)),
+    )
+    count = count_of(shape)
+    cost, stderr = found.predicted(count)
+    chosen = found.chosen(count)
+    sets = {f"{RANDOM} {k + 1}": drawn(shape, seed=seed, draw=k) for k in range(draws)}
+    scores = found.scores()[0].tolist()
+    return {
+        "cost": {ADVISED: cost, **{name: found.of(cells)[0] for name, cells in sets.items()}},
+        "stderr": {ADVISED: stderr, **{name: found.of(cells)[1] for name, cells in sets.items()}},
+        "chosen": [list(cell) for cell in chosen],
+        "scores": [[n, h, score] for (n, h), score in zip(found.cells, scores, strict=True)],
+    }
+
+
+def plan_of(arm: str, shape: Shape, *, seed: int, chosen: Sequence[Cell]) -> Plan:
+    """Return the plan of an arm; `chosen`: the heads that advice chose."""
+    from icl.probes.reader_costs import with_heads
+
+    if arm in (RAW, REFITTED):
+        return resolve(FIXED, shape)
+    cells = chosen if arm == ADVISED else drawn(shape, seed=seed, draw=int(arm.removeprefix(RANDOM)) - 1)
+    return with_heads(resolve(ANY, shape), cells)
+
+
+def measured(given: Material, item: Item, advice: Json) -> Json:
+    """Return an arm's mean loss, and its losses sequence by sequence; again after training on, if there is any."""
+    from icl.conversion import convert
+    from icl.refitting import refitted
+
+    shape, further = given.model.config.shape, item.source.sizes.further
+    if item.arm == TRAINED:
+        model = given.model
+    else:
+        chosen = [(n, h) for n, h in advice["chosen"]] if item.arm == ADVISED else []
+        plan = plan_of(item.arm, shape, seed=item.seed, chosen=chosen)
+        if item.arm == RAW:
+            model = convert(given.model, plan, "first", shared=not further)
+        else:
+            model, _ = refitted(given.model, plan, given.fitted[:, :-1], shared=not further)
+    found = losses(model, given)
+    result: Json = {"loss": fmean(found), "by_sequence": found}
+    if further:
+        model = deepcopy(model)
+        train(model, given.further, steps=further, batch=8, rate=FURTHER_RATE, seed=item.seed)
+        result["further"] = losses(model, given)
+    return result
+
+
+def losses(model: Decoder, given: Material) -> list[float]:
+    """Return the mean loss of every held-out sequence, in nats per token."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    found = list[float]()
+    with torch.no_grad():
+        for row in given.judged:
+            hidden, targets = model.eval().hidden(row[None, :-1])[0], row[1:]
+            parts = zip(hidden.split(POSITIONS), targets.split(POSITIONS), strict=True)
+            sums = [float(cross_entropy(model.stem.answer(x[None])[0], t, reduction="sum")) for x, t in parts]
+            found.append(sum(sums) / len(targets))
+    return found

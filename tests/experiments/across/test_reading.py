@@ -1,0 +1,117 @@
+"""`reading`: verdicts turn with what they judge, and arms convert the heads that they name."""
+
+from copy import deepcopy
+from statistics import fmean
+
+import pytest
+import torch
+
+from experiments.across.reading import arms, materials
+from experiments.across.reading.experiment import EXPERIMENT, SMOKE, rises
+from icl.models.decoder import Decoder
+from icl.probes.reader_costs import candidates
+from theory.plans.names import resolve
+
+SOURCE = SMOKE.models["heads"]
+SIZES = SOURCE.sizes
+LEVELS = {"unchanged": 3.0, "fixed": 3.3, "advised": 3.15, "raw": 5.0, "random 1": 3.5}
+
+
+def measured(**changes):
+    """Losses of eight sequences around a level for each arm, and a prediction that is right."""
+    levels = LEVELS | changes
+    lines = {
+        f"heads/0/{arm}": {"loss": level, "by_sequence": [level + (k + i) % 3 * 0.01 for k in range(8)]}
+        for i, (arm, level) in enumerate(levels.items())
+    }
+    return {"advice": {"heads/0/advice": {"cost": {"advised": 0.16}}}, "lines": lines}
+
+
+def verdicts(measurement):
+    return {one.id: one.verdict for one in EXPERIMENT.compare(EXPERIMENT.predict(SMOKE), measurement)}
+
+
+def test_what_holds_agrees():
+    assert set(verdicts(measured()).values()) == {"agrees"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "contradicted"),
+    [
+        ({"fixed": 6.0}, {"refit"}),
+        ({"fixed": 3.05}, {"fixed"}),
+        ({"random 1": 3.1}, {"random"}),
+    ],
+)
+def test_another_order_contradicts(changes, contradicted):
+    found = verdicts(measured(**changes))
+    assert {name.split("/")[0] for name, verdict in found.items() if verdict == "contradicts"} == contradicted
+
+
+@pytest.mark.parametrize("cost", [0.05, 0.4])
+def test_a_prediction_that_is_off_by_more_than_the_factor_contradicts(cost):
+    measurement = measured()
+    measurement["advice"]["heads/0/advice"]["cost"]["advised"] = cost
+    assert verdicts(measurement)["predicted/heads"] == "contradicts"
+
+
+def test_equal_losses_decide_nothing():
+    measurement = measured()
+    lines = measurement["lines"]
+    lines["heads/0/raw"] = deepcopy(lines["heads/0/fixed"])
+    assert verdicts(measurement)["refit/heads/by_sequence"] == "inconclusive"
+
+
+def test_an_arm_that_was_not_measured_is_not_judged():
+    measurement = measured()
+    del measurement["lines"]["heads/0/raw"]
+    assert not any(name.startswith("refit") for name in verdicts(measurement))
+    assert rises(measurement, "heads", "raw") == []
+
+
+def test_what_was_measured_is_drawn():
+    measurement = measured()
+    measurement["advice"]["heads/0/advice"]["scores"] = [[2, 1, 0.01], [3, 1, 0.02]]
+    figure = EXPERIMENT.draw(EXPERIMENT.predict(SMOKE), measurement)
+    ways, heads = figure.axes[:2]
+    assert [label.get_text() for label in ways.get_xticklabels()] == ["raw", "fixed", "advised", "random 1"]
+    assert [line.get_ydata().tolist() for line in heads.lines] == [[0.01, 0.02]]
+
+
+def test_all_choices_convert_as_many_heads():
+    shape = SOURCE.architecture.shape
+    assert arms.count_of(shape) == len(candidates(resolve("skipv1", shape)))
+    one, other = (arms.drawn(shape, seed=0, draw=k) for k in (0, 2))
+    assert len(set(one)) == len(one) == arms.count_of(shape)
+    assert one != other
+    assert all(layer > 1 for layer, _ in one)
+    assert arms.drawn(shape, seed=0, draw=0) == one
+    drawn = arms.plan_of("random 1", shape, seed=0, chosen=())
+    assert set(candidates(drawn)) == set(one)
+    assert arms.plan_of("raw", shape, seed=0, chosen=()) == arms.plan_of("fixed", shape, seed=0, chosen=())
+    advised = arms.plan_of("advised", shape, seed=0, chosen=[(3, 1), (2, 2)])
+    assert set(candidates(advised)) == {(3, 1), (2, 2)}
+
+
+def test_parts_of_the_text_share_nothing(monkeypatch):
+    text = torch.randint(256, (60_000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    monkeypatch.setattr(materials, "_bytes", lambda: text)
+    monkeypatch.setattr(materials, "train", lambda *_args, **_options: None)
+    given = materials.material(SOURCE, seed=0)
+    parts = [given.advice, given.fitted, given.judged, given.further]
+    rows = [tuple(row) for part in parts for row in part.tolist()]
+    assert len(set(rows)) == len(rows)
+    assert [part[:, 1:].numel() for part in parts[:3]] == [SIZES.advice, SIZES.fitted, SIZES.judged]
+
+
+def test_training_lowers_the_loss():
+    config = SOURCE.architecture
+    model = Decoder(config, resolve("vanilla", config.shape), seed=0)
+    rows = (torch.arange(33)[None] + torch.arange(8)[:, None]) % 7
+    given = materials.Material(model, rows, rows, rows, rows)
+    before = fmean(arms.losses(model, given))
+    plain = torch.nn.functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+    assert before == pytest.approx(float(plain.detach()), rel=1e-5)
+    materials.train(model, rows, steps=30, batch=4, rate=0.01, seed=0)
+    assert fmean(arms.losses(model, given)) < before - 1
+    assert not model.training
