@@ -15,8 +15,10 @@ from experiments.across.ladder.verdicts import best, chance, leads, null_rows
 from experiments.across.printed import NANOGPT, reported
 from experiments.across.reading.experiment import rises
 from experiments.experiment.protocol import Retiring
+from experiments.report.pages.variants import costs
 from experiments.resformer import index as resformer_index
 from experiments.verdicts.intervals import t_interval
+from theory.plans.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "results/FINDINGS.md").read_text()
@@ -58,6 +60,23 @@ def test_numbers_of_value_tables():
         share = t_interval(measurement[arm]["128"], count)
         trained = f"{share.mean:.3f} ± {share.half_width:.3f}"
         assert told.format(f"{prediction['missed'][arm]['128']:.3f}", trained) in FINDINGS
+
+
+def test_numbers_of_the_field():
+    """Costs are counted from the plans."""
+    own = [name for name, variant in VARIANTS.items() if variant.paper and variant.paper.name == "the field"]
+    assert len(own) == 12
+    assert "Twelve variants of the field are built" in FINDINGS
+    cost = {name: costs("llama-130m", name) for name in ("vanilla", *own)}
+    more = {name: {key: f"{100 * (x[key] / cost['vanilla'][key] - 1):+.1f} %" for key in x} for name, x in cost.items()}
+    told = f"{more['value-embeddings']['parameters']}; {more['gated-value-embeddings']['parameters']}"
+    assert f"| their parameters; with nanochat's gates | {told} |" in FINDINGS
+    shared = more["gemma-sharing"]["cache"].replace("-", "\u2212")
+    assert f"| cache with shared keys and values, as in Gemma 3n | {shared} |" in FINDINGS
+    for name in ("mudd", "deepcrossattention", "lime", "delta-attnres"):
+        assert cost[name]["cache"] == cost["vanilla"]["cache"]
+    dense, width = earlier("attnres-ablations", "denseformer/vanilla")
+    assert f"early | {dense:.3f} ± {width:.3f} |".replace("-", "\u2212") in FINDINGS
 
 
 def test_numbers_of_the_long_bridge():

@@ -491,7 +491,7 @@ def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:
         worths = {arm: math.log2(toy["worth"]) for arm, toy in prediction["toy"].items() if toy and width}
         judged(axis, marks, labels, band=OCTAVE if width else MARGIN, predicted=worths)
         axis.set_title(title)
-        axis.set_xlabel(OCTAVES if width else AREA)
+        axis.set_xlabel((OCTAVES if width else AREA).replace(" less ", " minus "))
     style.finish(axes)
     return fig
 

@@ -98,7 +98,8 @@ class Side:
         """Return the most bytes that two steps allocate beside what is there from others; None on a CPU."""
         if self.device.type != "cuda":
             return None
-        own = sum(p.numel() * p.element_size() for p in self.model.parameters())
+        moments = [x for kept in self.optimiser.state.values() for x in kept.values() if isinstance(x, Tensor)]
+        own = sum(x.numel() * x.element_size() for x in [*self.model.parameters(), *moments] if x.device == self.device)
         before = torch.cuda.memory_allocated(self.device) - own
         torch.cuda.reset_peak_memory_stats(self.device)
         self.seconds(2)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 from experiments.bench.side import Side
 from experiments.experiment.turns import in_turns, ratio, words
@@ -22,9 +21,6 @@ from experiments.store.progress import progress
 from experiments.store.provenance import provenance
 from icl.files import opened, sealed, write_atomically
 from theory.plans.architecture import Tokens
-
-if TYPE_CHECKING:
-    pass
 
 BASELINE = "vanilla"
 VARIANTS = (
@@ -118,12 +114,12 @@ def _tried(baseline: Side, name: str) -> Json:
 
 
 def _against(baseline: Side, name: str) -> Json:
-    """Compare a variant with vanilla, in turns."""
+    """Compare a variant with vanilla, in turns; vanilla itself is not built, nor compiled, a second time."""
     from icl.training.loop import peak_flops
     from theory.plans.accounting import flops
 
     config, recipe, device = baseline.config, baseline.recipe, baseline.device
-    side = Side(config, name, recipe, device=str(device))
+    side = baseline if name == BASELINE else Side(config, name, recipe, device=str(device))
     memory = side.memory()
     same = side.same_answer()
     turns = in_turns({BASELINE: partial(baseline.seconds, TIMED), "variant": partial(side.seconds, TIMED)})

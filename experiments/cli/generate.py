@@ -90,7 +90,7 @@ def generate(options: argparse.Namespace) -> int:
             if i:
                 print("-" * 20)
             print(f"{one.prompt}{one.text}")
-    print(_in_words(writer.speed, len(prompts)), file=sys.stderr)
+    print(in_words(writer.speed, len(prompts)), file=sys.stderr)
     return 0
 
 
@@ -104,10 +104,16 @@ def _stream(writer: Writer) -> None:
     print()
 
 
-def _in_words(speed: Speed, sequences: int) -> str:
-    read = f"{speed.read:,} tokens read in {speed.reading:.2g} s"
+def in_words(speed: Speed, sequences: int) -> str:
+    """Return how fast texts were written, in a line."""
+    read = f"{speed.read:,} tokens read in {_plain(speed.reading)} s"
     if not speed.steps:
         return read
-    each = 1000 * speed.stepping / speed.steps
+    each, rate = 1000 * speed.stepping / speed.steps, speed.drawn / speed.stepping
     sequence_count = f" of {sequences} sequences" if sequences > 1 else ""
-    return f"{read}; then {each:.2g} ms per step{sequence_count}, {speed.drawn / speed.stepping:,.0f} tokens per second"
+    return f"{read}; then {_plain(each)} ms per step{sequence_count}, {rate:,.0f} tokens per second"
+
+
+def _plain(number: float) -> str:
+    """Return a number in two digits, or all of those before the point."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"

@@ -35,6 +35,8 @@ TOPICS = {  # modules, in the order of the help, with their commands
     "about": ("help",),
 }
 
+OF_ALL = ("help", "report")  # commands that show every command
+
 
 def parser(command: str = "") -> argparse.ArgumentParser:
     """Return the parser of all commands with their options.
@@ -44,7 +46,7 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     """
     commands = Parser(prog="crosslayer", description=ABOUT, epilog=STATUSES)
     topics = Commands(commands.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser), commands)
-    one = [topic for topic, names in TOPICS.items() if command in names and topic != "about"]
+    one = [topic for topic, names in TOPICS.items() if command in names and command not in OF_ALL]
     for topic in one or TOPICS:
         import_module(f"experiments.cli.{topic}").add_to(topics)
     return commands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,25 @@ class AtRank:
     bounds: LossBounds | None
 
 
+NAMED = {"vanilla": "mha", "skipv1": "skipv1"}  # variants that the theorems speak of by themselves
+
+
+def _is_shown(name: str, rows: Sequence[AtRank]) -> bool:
+    """Return whether the plan is shown beside the theorems' two: it is not if it is one of them, with its losses."""
+    if name not in NAMED or not all(row.plan and row.bounds for row in rows):
+        return bool(rows[0].plan)
+    sides = [(row.plan, getattr(row.bounds, NAMED[name])) for row in rows]
+    return not all(plan and math.isclose(plan.loss, x.lower) and x.lower == x.upper for plan, x in sides)
+
+
 def cells(name: str, rows: Sequence[AtRank]) -> list[tuple[str, ...]]:
     """Return a table of the losses: the names of its columns, then a row a rank."""
-    plan, bounds = [name] if rows[0].plan else [], ["MHA", "SkipV1Former"] if rows[0].bounds else []
+    shown = _is_shown(name, rows)
+    plan, bounds = [name] if shown else [], ["MHA", "SkipV1Former"] if rows[0].bounds else []
     table = [("rank a", *plan, *bounds)]
     for row in rows:
         cell = [str(row.rank)]
-        if row.plan is not None:
+        if shown and row.plan is not None:
             cell.append(f"{row.plan.loss:.6g}")
         if row.bounds is not None:
             sides = [(x.lower, x.upper) for x in (row.bounds.mha, row.bounds.skipv1)]
@@ -67,7 +80,7 @@ def draw(name: str, task: str, rows: Sequence[AtRank], zero: float) -> Figure:
         _draw_between(axes[0], ranks, [(x.lower, x.upper) for x in both], label=label, line=line)
     gaps = [(bounds.gap_least, bounds.gap_most) for _, bounds in known]
     _draw_between(axes[1], ranks, gaps, label=style.TOYS["skipv1"][0], line=style.SKIPV1)
-    found = {row.rank: row.plan for row in rows if row.plan is not None}
+    found = {row.rank: row.plan for row in rows if row.plan is not None} if _is_shown(name, rows) else {}
     if found:
         exact = all(optimum.method == "closed form" for optimum in found.values())
         look = {**PLAN, "label": name if exact else f"{name}, lowest descent"}
@@ -79,7 +92,7 @@ def draw(name: str, task: str, rows: Sequence[AtRank], zero: float) -> Figure:
     axes[1].axhline(0, color="#1a1a1a", linewidth=0.8)
     axes[0].set_title(f"Lowest loss, {task}")
     axes[0].set_ylabel(r"loss $E\,\|y_{n+1} - \hat y_{n+1}\|^2$  (units of $y^2$)")
-    axes[1].set_title("MHA's less that, at equal rank")
+    axes[1].set_title("MHA's loss minus the other's, at equal rank")
     axes[1].set_ylabel("gap (units of $y^2$)")
     for axis in axes:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))

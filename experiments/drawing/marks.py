@@ -69,7 +69,8 @@ def judged(
         shape, color = LOOKS[number]
         at = place[mark.arm] + APART * ((len(series) - 1) / 2 - number)
         if not math.isfinite(mark.interval.mean + mark.interval.half_width):
-            axis.text(0, at, "not known of every seed", fontsize=7, va="center", ha="center")
+            beside: dict[str, Any] = {"xytext": (-4, 0), "textcoords": "offset points", "va": "center", "ha": "right"}
+            axis.annotate("not known in every seed", (0, at), fontsize=7, **beside)
             continue
         look: dict[str, Any] = {"marker": "X", "markersize": 7} if mark.held is False else {"marker": shape}
         face = "white" if mark.held is None else color

@@ -105,6 +105,14 @@ def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0)
     return fig, list(fig.subplots(rows, columns, squeeze=False).flat)
 
 
+def panels(count: int, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:
+    """Return so many panels of width x height inches, two in a row, so that their words stay as large as a page's."""
+    fig, axes = figure(min(count, 2), rows=(count + 1) // 2, width=width, height=height)
+    for axis in axes[count:]:
+        axis.remove()
+    return fig, axes[:count]
+
+
 def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit: float = 1.0, **look: Any) -> None:
     """Draw hollow markers with intervals: what was trained."""
     axis.errorbar(

@@ -236,7 +236,7 @@ class Collapse:
         return [*memory_checks(prediction, measurement), *times(prediction["products"], measurement["seconds"])]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        fig, axes = style.figure(3, width=4.4, height=4.4)
+        fig, axes = style.panels(3, width=4.4, height=4.4)
         draw_memory(axes[0], prediction, measurement["peak"])
         draw_time(axes[1], prediction["products"], measurement["seconds"])
         for axis in axes[:2]:

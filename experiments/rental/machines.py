@@ -6,7 +6,7 @@ Nothing here is measured.  A step of a model takes the longer of two times:
     launches  kernels x LAUNCH                  what a small model waits for
 
 and compiling a shape takes COMPILE seconds per sublayer, for training and evaluation together.  A process needs CONTEXT
-bytes beside what `theory.plans.memory` counts.
+bytes beside what `theory.plans.memory` counts, and its products in bf16 read copies of the weights.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def training_memory(config: Architecture, plan: Plan, recipe: Recipe) -> float:
     """Return the bytes of one training, its process included."""
     number = 4.0 * (BF16 if recipe.precision == "bf16" else 1) * (COMPILED if recipe.compile else 1)
     part = recipe.batch // recipe.accumulate
-    return CONTEXT + training_bytes(config, plan, part, number=number, fused=True)
+    copies = 2 * total_parameters(config, plan) * (recipe.precision == "bf16")
+    return CONTEXT + copies + training_bytes(config, plan, part, number=number, fused=True)
 
 
 def decoding_seconds(config: Architecture, plan: Plan, machine: Machine, *, batch: int, tokens: int) -> float:

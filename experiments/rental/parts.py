@@ -6,7 +6,7 @@ A part is commands of `crosslayer`, each a process, and a look at the results fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments import catalogue
@@ -35,9 +35,13 @@ from theory.plans.names import model, resolve, sized
 
 DECODE, TEXT, BRIDGE, STEP, OTHERS = "decode", "text", "bridge", "step", "others"
 BRIDGES = ("gpu-8", "gpu")  # profiles: codes of 8 and of 16 numbers; half a code needs two heads of even width
-PRESETS = ("llama-130m", "llama-350m")
-VARIANTS = "vanilla,resformer,skipv1,svformer,attnres-block,attnres"
-TINY_STEP = ("--preset", "llama-2m", "--variants", "vanilla,attnres", "--context", "16", "--batch", "2")
+# What is compiled takes most of the time, so the larger model has one value map and one depth rule.
+TIMED = {
+    "llama-130m": "vanilla,resformer,skipv1,svformer,attnres-block,attnres",
+    "llama-350m": "vanilla,skipv1,attnres-block",
+}
+TINY_TIMED = ("llama-2m", "vanilla,attnres")
+TINY_SIZE = ("--context", "16", "--batch", "2")
 TOKENS_A_STEP = {"llama-130m": 32_768, "llama-350m": 16_384}  # whose plain gradients, in float32, fit into 80 GB
 TURNS, DECODED_A_TURN = 6, 8
 TIMED_STEPS = 2 * 5 * TURNS  # of a variant and of vanilla
@@ -104,7 +108,7 @@ def parts(setup: Setup, corpus: Corpus | None = None) -> list[Part]:
         return ("run", name, "--profile", profile, *place, "--minutes", f"{minutes:.2f}", *data)
 
     bridges = (TINY,) if setup.tiny else BRIDGES
-    steps = _steps(setup)
+    steps = _timings(setup)
     tiny = ("--tiny",) if setup.tiny else ()
     return [
         Part(
@@ -118,7 +122,7 @@ def parts(setup: Setup, corpus: Corpus | None = None) -> list[Part]:
         Part(
             TEXT,
             "text trainings of the largest size that the text allows, with twins, at two rates",
-            10,
+            8,
             lambda minutes: [("rental", "text", *place, "--minutes", f"{minutes:.2f}", *data, *tiny)],
             lambda: _left(setup.out) == 0,
             lambda machine: (
@@ -128,7 +132,7 @@ def parts(setup: Setup, corpus: Corpus | None = None) -> list[Part]:
         Part(
             BRIDGE,
             "the toy's predictions on recall, codes of 8 and of 16 numbers, stacked",
-            6,
+            4,
             lambda minutes: [
                 run("bridge", profile, minutes) for profile in bridges if not _finished(setup, "bridge", profile)
             ],
@@ -138,9 +142,9 @@ def parts(setup: Setup, corpus: Corpus | None = None) -> list[Part]:
         Part(
             STEP,
             "step time, memory and MFU of LLaMA-130M and 350M per variant",
-            4,
-            lambda _: [command for path, command in steps.items() if not _timed(path)],
-            lambda: all(map(_timed, steps)),
+            8,
+            lambda _: [step.command for step in steps if not step.done()],
+            lambda: all(step.done() for step in steps),
             _stepping,
         ),
         Part(
@@ -154,27 +158,49 @@ def parts(setup: Setup, corpus: Corpus | None = None) -> list[Part]:
     ]
 
 
-def _steps(setup: Setup) -> dict[Path, Arguments]:
-    """Return what times training steps, by the file where the result lies."""
+@dataclass(frozen=True)
+class Timing:
+    """A benchmark of training steps.
+
+    Args:
+        preset: The model.
+        variants: Those that are timed, joined by commas.
+        path: The file of the result.
+        options: Further ones of the command.
+    """
+
+    preset: str
+    variants: str
+    path: Path
+    options: Arguments
+
+    @property
+    def command(self) -> Arguments:
+        about = ("--preset", self.preset, "--variants", self.variants, "--out", str(self.path))
+        return ("bench", "step", *about, *self.options)
+
+    def done(self) -> bool:
+        """Return whether every variant has a line, be it an error's."""
+        try:
+            timed = opened(self.path.read_bytes())[0]["variants"]
+        except (OSError, ValueError, KeyError):
+            return False
+        return set(timed) >= set(self.variants.split(","))
+
+
+def _timings(setup: Setup) -> list[Timing]:
+    device = ("--device", setup.device)
     if setup.tiny:
-        path = setup.out / f"step-time-{setup.profile}.json"
-        return {path: ("bench", "step", *TINY_STEP, "--device", setup.device, "--out", str(path))}
-    found: dict[Path, Arguments] = {}
-    for preset in PRESETS:
-        path = setup.out / f"step-time-{setup.profile}-{preset}.json"
-        batch = str(TOKENS_A_STEP[preset] // model(preset)[0].context)
-        about = ("--preset", preset, "--variants", VARIANTS, "--batch", batch)
-        command = ("bench", "step", *about, "--device", setup.device)
-        found[path] = (*command, "--out", str(path))
-    return found
-
-
-def _timed(path: Path) -> bool:
-    try:
-        timed = opened(path.read_bytes())[0]["variants"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return set(timed) >= set((VARIANTS if "llama" in path.name else TINY_STEP[3]).split(","))
+        return [Timing(*TINY_TIMED, setup.out / f"step-time-{setup.profile}.json", (*TINY_SIZE, *device))]
+    return [
+        Timing(
+            preset,
+            variants,
+            setup.out / f"step-time-{setup.profile}-{preset}.json",
+            ("--batch", str(TOKENS_A_STEP[preset] // model(preset)[0].context), *device),
+        )
+        for preset, variants in TIMED.items()
+    ]
 
 
 def _finished(setup: Setup, name: str, profile: str) -> bool:
@@ -227,7 +253,7 @@ def _decoding(machine: Machine) -> Forecast:
     return Forecast(seconds, seconds, CONTEXT + weights + caches, formula)
 
 
-def _bridging(machine: Machine) -> Forecast:
+def _bridging(_machine: Machine) -> Forecast:
     """Return the forecast of `bridge`, of all its profiles."""
     experiment = catalogue.experiment("bridge")
     seconds, first, memory, stacks = START, 0.0, 0.0, 0
@@ -248,7 +274,7 @@ def _bridging(machine: Machine) -> Forecast:
         f"{stacks} stacks of up to 160 decoders; a step takes {LAUNCH * 1e6:.0f} us per kernel and {DRAWN * 1e3:.0f} "
         "ms for its prompts"
     )
-    return Forecast(seconds, first, min(memory * 4, machine.memory), formula)
+    return Forecast(seconds, first, 4 * memory, formula)
 
 
 def _kept(config: Architecture, recipe: Recipe) -> int:
@@ -258,20 +284,21 @@ def _kept(config: Architecture, recipe: Recipe) -> int:
 
 
 def _stepping(machine: Machine) -> Forecast:
-    """Return the forecast of `bench step`."""
-    seconds, first, memory, words = START, 0.0, 0.0, []
-    for preset in PRESETS:
+    """Return the forecast of `bench step`, in which vanilla, with weights, moments and gradients, stays beside each."""
+    seconds, first, memory, words = 0.0, 0.0, 0.0, []
+    for preset, variants in TIMED.items():
         config, _ = model(preset)
-        batch = TOKENS_A_STEP[preset] // config.context
-        recipe = Recipe(steps=1, batch=batch, learning_rate=1e-4, precision="bf16", compile=True)
-        for name in VARIANTS.split(","):
+        recipe = Recipe(
+            steps=1, batch=TOKENS_A_STEP[preset] // config.context, learning_rate=1e-4, precision="bf16", compile=True
+        )
+        plain = replace(recipe, precision="fp32", compile=False)
+        seconds += START
+        for name in variants.split(","):
             plan = resolve(name, config.shape)
             step = step_seconds(config, plan, recipe, machine)
             compiling = compile_seconds(config, plan, recipe)
-            one = initial_seconds(config, plan) + compiling + (TIMED_STEPS + PLAIN) * step
-            seconds += one
-            first = first or START + 2 * one
-            plain = Recipe(steps=1, batch=recipe.batch, learning_rate=1e-4)
+            seconds += initial_seconds(config, plan) + compiling + (TIMED_STEPS + PLAIN) * step
+            first = first or seconds
             memory = max(memory, training_memory(config, plan, plain) + 16 * total_parameters(config, plan))
         words.append(f"{preset} {1e3 * step:.0f} ms a step, {compiling:.0f} s to compile")
     formula = f"{'; '.join(words)}; {TIMED_STEPS} timed steps per variant; initial weights {INITIAL:g} s per parameter"

@@ -34,6 +34,7 @@ GRACE = 10.0  # seconds that a process gets beyond its minutes, and after it was
 LEAST = 30.0  # seconds for which no part is begun
 POLL = 0.2
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = (sys.executable, "-m", "experiments")  # what takes the parts' commands
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 PR_SET_PDEATHSIG = 1
 # Processes that compile at the same time share the cores, and what one has compiled is there for the others.
@@ -87,7 +88,7 @@ class Sitting:
     machine: Machine | None = None
     interrupt: bool = False
     say: Callable[[str], None] = warn
-    program: Sequence[str] = (sys.executable, "-m", "experiments")
+    program: Sequence[str] = PROGRAM
 
     def __post_init__(self) -> None:
         self.run = RunFolder(self.out / WORK)

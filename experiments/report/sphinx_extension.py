@@ -71,7 +71,14 @@ def setup(app: Any) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (_visit(False), None), (_visit(True), None))
     app.add_search_language(English)
     app.connect("html-page-context", _keep_navigation, priority=400)  # before the theme asks for it
+    app.connect("html-page-context", _rank_captions, priority=600)  # after it has
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _rank_captions(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:  # noqa: ARG001
+    """Give the captions of the navigation, which are headings, a rank for those who hear the page."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading">', 'role="heading" aria-level="2">')
 
 
 def _keep_navigation(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:  # noqa: ARG001

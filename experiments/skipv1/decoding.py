@@ -145,7 +145,7 @@ class Decoding:
         return [*_answers_and_bytes(prediction, measurement), *_speeds(prediction, measurement)]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        fig, axes = style.figure(3, width=4.6, height=4.8)
+        fig, axes = style.panels(3, width=4.6, height=4.8)
         _draw_cache(axes[0], prediction, measurement)
         _draw_ratios(axes[1], prediction["read"], measurement, what="step")
         _draw_ratios(axes[2], prediction["prompt"], measurement, what="prompt")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SECONDS_BETWEEN_LINES = 15.0
+LEAST_SHARE = 0.02  # of the work, from which the time left is estimated
 
 
 Relay = Callable[[str, float], None]  # what there is to show, and the share of it that is done
@@ -54,7 +55,8 @@ class Advance(Protocol):
 def progress(label: str, total: float) -> Iterator[Advance]:
     """Show progress: `with progress("training", steps) as at: at(step, "loss 3.1")`, `done` counted from the beginning.
 
-    The first call says where the job starts, 0 or where it is resumed; the time left is estimated from the speed since.
+    The first call says where the job starts, 0 or where it is resumed; the time left is estimated from the speed since
+    the first of it was done, so that preparing does not count.
     """
     shown = ""
 
@@ -86,10 +88,13 @@ def progress(label: str, total: float) -> Iterator[Advance]:
         if began is None:
             began = now, done
             return
+        if done <= began[1]:
+            began = now, began[1]
         if now - last < SECONDS_BETWEEN_LINES:
             return
         speed = (done - began[1]) / max(1e-9, now - began[0])
-        left = f", {(total - done) / speed:.0f} s left" if speed > 0 else ""
+        known = done - began[1] >= LEAST_SHARE * total
+        left = f", {(total - done) / speed:.0f} s left" if known and speed > 0 else ""
         _say(f"{label}: {done / total:.0%}{left}  {note}")
         last = now
 

@@ -12,11 +12,12 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from experiments.store.common import packed, unpacked
-from experiments.store.desk import Desk
+from experiments.store.desk import Desk, OutOfTime
 from experiments.store.folders import Json, RunFolder
 from experiments.store.progress import warn
 from experiments.store.provenance import provenance
@@ -140,6 +141,12 @@ def _trained(stack: Stack, desk: Desk) -> Json:
     models = [arm.model(device) for arm in members]
     at_start = [probed(arm, model, task, device=device) for arm, model in zip(members, models, strict=True)]
     log = StepLog(RunFolder(desk.folder), "step", 1, **LOGGED)
+    note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
+
+    def advance(done: int) -> None:
+        with suppress(OutOfTime):  # the next log tells again, where it can be saved
+            desk.report(done * len(members), f"{note} {done}")
+
     steps = train(
         models,
         task,
@@ -148,10 +155,10 @@ def _trained(stack: Stack, desk: Desk) -> Json:
         rates=[arm.recipe.learning_rate for arm in members],
         folder=desk.folder / "training",
         warn=warn,
+        on_step=advance,
         name=_name(stack, device),
         probe=(lambda i, model: probed(members[i], model, task, device=device)) if members[0].probes else None,
     )
-    note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
     with stoppable(steps):
         for logged in steps:
             ends = logged.held_out and [x if isinstance(x, str) else asdict(x) for x in logged.held_out]

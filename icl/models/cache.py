@@ -26,7 +26,7 @@ from icl.models.copying import AssumedCopy
 from icl.models.decoder import Decoder
 from icl.models.frame import Frame, limited
 from icl.models.projections import HeadTable, entry, gate_entry
-from icl.models.reading import FIRST, Reader, Segments
+from icl.models.reading import FIRST, Reader, Segments, move
 from icl.models.rotary import rotation
 from theory.errors import BadInput
 from theory.plans.architecture import Patches
@@ -102,7 +102,7 @@ class Cache:
         }
         held: dict[tuple[str, int], tuple[int, ...]] = dict(of_first)
         held |= {(str(kind), n): heads for (kind, n), heads in which.items()}
-        self.readers: list[Segments] = [attention.attending(held) for attention in attentions]
+        self.readers: list[Segments] = [move(attention.attending(held), of.device) for attention in attentions]
         self.pieces = [_pieces(segments, self.entries) for segments in self.readers]
         # Of each layer: what it makes of this, and which of the heads that it makes; None: all as they are.
         self.made: list[list[tuple[str, list[int] | None]]] = [[] for _ in attentions]

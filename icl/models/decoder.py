@@ -10,8 +10,9 @@ linear scores, no norms and no feed-forward (`theory.plans.presets.toy`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ from icl.models.initial import initialise
 from icl.models.latent import LatentAttention
 from icl.models.layer import Layer, ParallelLayer
 from icl.models.projections import learned_name
+from icl.models.reading import move
 from icl.models.rotary import rotation
 from icl.models.stems import stem_of
 from theory.plans.architecture import Architecture, misfits
@@ -69,6 +71,17 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         if torch.device(device).type != "meta":
             initialise(self, config, plan, seed=seed, std=std, scale_outputs=scale_outputs)
+        self._move_readers()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self._move_readers()
+        return self
+
+    def _move_readers(self) -> None:
+        """Move the readers' numbers to where the weights are; their precision stays, whatever that of the weights."""
+        for attention in self.attentions:
+            move(attention.segments, next(self.parameters()).device)
 
     @property
     def sublayers(self) -> list[nn.Module]:

@@ -121,6 +121,13 @@ class Reader:
 Segments = list[tuple[Reader, Reader]]  # of keys and of values, for each list that a layer's heads attend over
 
 
+def move(segments: Segments, device: torch.device) -> Segments:
+    """Return readers whose numbers, which are no parameters, lie on a device: a step that copies them waits for it."""
+    for reader in (reader for pair in segments for reader in pair if reader.dense is not None):
+        reader.dense.move(device)
+    return segments
+
+
 def _summed(count: int, terms: list[Term], bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
     parts = []
     for weight, name, start in terms:
@@ -176,6 +183,12 @@ class _Dense:
             row += count
         self.fixed = torch.tensor(fixed, dtype=torch.float64, device="cpu")
         self.chosen = {name: tuple(map(_column, zip(*terms, strict=True))) for name, terms in chosen.items()}
+
+    def move(self, device: torch.device) -> None:
+        """Move the numbers to the model's device; on `meta` they would be lost."""
+        if device.type != "meta":
+            self.fixed = self.fixed.to(device)
+            self.chosen = {name: tuple(x.to(device) for x in columns) for name, columns in self.chosen.items()}
 
     def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
         entries = torch.cat([bank[name] for name in self.names], dim=1)

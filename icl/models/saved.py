@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save, save_file
 from torch import Tensor
 
 from icl.files import opened
@@ -28,37 +28,23 @@ from theory.plans.plan import Plan
 from theory.plans.written import from_json
 
 CONFIG, WEIGHTS, PLAN = "config.json", "model.safetensors", "plan.json"
-NAMES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}  # safetensors' own
 
 
 def weights(model: Decoder) -> bytes:
     """Return the content of `model.safetensors`, the same bytes for the same weights."""
-    tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
-    return _ordered(
-        save(tensors, metadata={"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)})
-    )
+    content = save(*_written(model))
+    end = _end(content)
+    return content[:8] + _ordered(content[8:end]) + content[end:]
 
 
 def write_weights(model: Decoder, path: Path) -> None:
-    """Write what `weights` returns into a file, a tensor at a time, so that no second copy is held."""
-    tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
-    kinds = {tensor.dtype for tensor in tensors.values()}
-    if len(kinds) != 1 or (kind := kinds.pop()) not in NAMES:  # tensors of several kinds have an order of their own
-        path.write_bytes(weights(model))
-        return
-    digests = {"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)}
-    header: dict[str, Any] = {"__metadata__": digests}
-    place = 0
-    for name in sorted(tensors):
-        end = place + tensors[name].numel() * kind.itemsize
-        header[name] = {"dtype": NAMES[kind], "shape": list(tensors[name].shape), "data_offsets": [place, end]}
-        place = end
-    content = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    content = content.ljust(-(-len(content) // 8) * 8)
-    with path.open("wb") as file:
-        file.write(len(content).to_bytes(8, "little") + content)
-        for name in sorted(tensors):
-            file.write(_bytes(tensors[name]))
+    """Write what `weights` returns into a file, without a second copy of the weights in memory."""
+    tensors, digests = _written(model)
+    save_file(tensors, path, metadata=digests)
+    with path.open("r+b") as file:
+        header = file.read(_end(file.read(8)) - 8)
+        file.seek(8)
+        file.write(_ordered(header))
 
 
 def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch.device | str = "cpu") -> Decoder:
@@ -104,13 +90,22 @@ def saved_plan(folder: Path) -> Plan | None:
         raise BadInput(f"{path} is damaged ({error})") from error
 
 
-def _ordered(content: bytes) -> bytes:
-    """Return the same file with its metadata in alphabetical order; safetensors writes them in any."""
-    end = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:end])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    ordered = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    return content[:8] + ordered.ljust(end - 8) + content[end:]
+def _written(model: Decoder) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the weights by name, and their digest and the plan's."""
+    tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    return tensors, {"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)}
+
+
+def _end(content: bytes) -> int:
+    """Return where the header of a safetensors file ends."""
+    return 8 + int.from_bytes(content[:8], "little")
+
+
+def _ordered(header: bytes) -> bytes:
+    """Return a header with its metadata in alphabetical order; safetensors writes them in any."""
+    fields = json.loads(header)
+    fields["__metadata__"] = dict(sorted(fields["__metadata__"].items()))
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode().ljust(len(header))
 
 
 def _config(path: Path) -> tuple[Architecture, str | None]:

@@ -93,7 +93,7 @@ def test_the_same_weights_are_the_same_bytes():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
-def test_weights_are_written_a_tensor_at_a_time_as_the_same_bytes(tmp_path, dtype):
+def test_weights_go_into_a_file_as_the_same_bytes(tmp_path, dtype):
     model = icl.build(SMALL, "resformer-learned").to(dtype)
     saved.write_weights(model, tmp_path / "weights")
     assert (tmp_path / "weights").read_bytes() == saved.weights(model)

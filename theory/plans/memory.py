@@ -112,7 +112,8 @@ def activation_bytes(
 ) -> int:
     """Return the bytes of the activations of a step on `sequences` whole contexts.
 
-    Activations take `number` bytes on average; scores and the gradients before and after their softmax are float32.
+    Activations take `number` bytes on average; log-probabilities and the gradients before and after their softmax are
+    float32 in every precision.
     Where a context attends in blocks of queries, one layer's weights of one block exist once more, with their
     gradients.
 
@@ -126,7 +127,7 @@ def activation_bytes(
     """
     if config.context > QUERIES_AT_A_TIME:
         kept += 2 * _weights_over_time(config, plan, fused) * config.n_heads * QUERIES_AT_A_TIME
-    step = round(number * kept) + 8 * answered(config)
+    step = round(number * (kept - answered(config))) + 12 * answered(config)
     return sequences * config.context * step + visible_bytes(config, plan, fused=fused)
 
 

@@ -25,7 +25,7 @@ HELD = {"agrees": True, "contradicts": False}
 
 def draw(prediction: Json, measurement: Json) -> Figure:
     """Draw leads as reached and as found, and how often one training comes near to what is reached."""
-    fig, axes = style.figure(3, width=3.9, height=3.9)
+    fig, axes = style.panels(3, width=4.4, height=3.6)
     task = measurement["task"]
     for axis, (what, title) in zip(axes, TITLES.items(), strict=False):
         _over_rungs(
@@ -41,7 +41,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
             counts = [chance(measurement, task, rung, arm=arm) for rung in RUNGS]
             _bars(axes[2], arm, [(k / n, *share_interval(k, n, method="exact")) for k, n in counts])
     axes[2].set_ylim(-0.03, 1.03)
-    axes[2].set_ylabel("share of trainings within 0.05 of what is reached")
+    axes[2].set_ylabel("share of trainings near what is reached")
     axes[2].set_title("How often one training does")
     for axis in axes:
         axis.set_xticks(range(len(RUNGS)), [f"+ {rung}" if rung != FIRST else rung for rung in RUNGS])

@@ -400,7 +400,7 @@ def draw_losses(axis: Axes, reports: Sequence[Reported], rows: Sequence[str]) ->
             capsize=1.5,
             label=paper.split(" (")[0],
         )
-    axis.set_xlabel("loss less vanilla's (nats a token)")
+    axis.set_xlabel("loss minus vanilla's (nats per token)")
     axis.set_title("What the papers print")
 
 

@@ -130,7 +130,7 @@ class Design(Signs):
             look = {key: y for key, y in style.look(arm).items() if key != "linestyle"}
             look |= {"marker": MARKERS[arm], "color": "#1a1a1a"} if arm in MARKERS else {}
             style.bars(axis, [x], [interval], label=self.called(arm), **look)
-        axis.set_ylabel("held-out loss less vanilla's (nats per token)")
+        axis.set_ylabel("held-out loss minus vanilla's (nats per token)")
 
     def _conditions(self, axis: Axes, found: Mapping[str, Mapping[Asking, Interval]]) -> None:
         rows = {}
@@ -141,7 +141,7 @@ class Design(Signs):
                     called = THIRD if arm == CONTROL else self.called(arm)
                     rows[f"{called}, {CONDITIONS[condition]}"] = of_group[which]
         in_rows(axis, list(rows.values()), list(rows), label="trained here, 95 % for all at once")
-        axis.set_xlabel("held-out loss less vanilla's (nats per token)")
+        axis.set_xlabel("held-out loss minus vanilla's (nats per token)")
         axis.set_title("Under other conditions")
 
 

@@ -140,11 +140,11 @@ class Predicted(Question):
         fig, axes = style.figure(columns=2, rows=2, width=5.4, height=max(3.9, 1.2 + 0.55 * len(rows)))
         toy = {arm: Interval(known, 0.0, 0.0) for arm, known in {**prediction["toy"], CONTROL: 0.0}.items()}
         marks.in_series(axes[0], rows, {"predicted, closed form": toy}, missing="nothing said")
-        axes[0].set(title="The toy", xlabel="share of the signal explained, less vanilla's")
+        axes[0].set(title="The toy", xlabel="share of the signal explained, minus vanilla's")
         recall = {arm: Interval(mean, 0.0, width) for arm, (mean, width) in prediction["recall"].items()}
         axes[1].axvspan(-MARGIN, MARGIN, color="#e6e6e6", zorder=0, label="no difference, by its margin")
         marks.in_series(axes[1], rows, {"measured": {**recall, CONTROL: recall[TWIN]}}, missing="not measured")
-        axes[1].set(title="Recall", xlabel=r"mean training loss over $\ln V$, vanilla's less the arm's")
+        axes[1].set(title="Recall", xlabel=r"mean training loss over $\ln V$, vanilla's minus the arm's")
         last = {about["group"]: place for place, about in places.items()}  # of each group: six places with the first
         drawn = [place for place in intervals if place in (next(iter(intervals)), *last.values())]
         gains = {place: {arm: x for (other, arm), x in intervals[place].items() if other == VANILLA} for place in drawn}

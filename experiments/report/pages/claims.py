@@ -24,6 +24,7 @@ TRUE = {
     "inconclusive": "Why it is not decided",
     "verified": "Remark",
 }
+LONG_PROOF = 800  # words that are shown whole
 
 
 def pages(material: Material) -> parts.Pages:
@@ -76,7 +77,7 @@ def _sections(material: Material, claim: Claim, lines: list[str]) -> Iterator[st
     yield from _relations(material, claim)
     if lines:
         yield "## Lines of the paper that it judges"
-        yield "\n".join(f"- {prose(line)}" for line in lines)
+        yield parts.folded_if_long(f"All {len(lines)} lines", "\n".join(f"- {prose(line)}" for line in lines), most=200)
     yield from _again(material, claim, v)
 
 
@@ -120,11 +121,27 @@ def _proof(material: Material, claim: Claim) -> Iterator[str]:
         return
     yield f"It stands beside the code, in {code(place(claim.proof))}."
     text = inspect.getdoc(claim.proof)
-    yield f"::::::{{container}} proof\n{derivations.markdown(text, material.names)}\n::::::" if text else ""
+    yield _derivation(derivations.markdown(text, material.names)) if text else ""
     if forms := closed_forms(claim.proof):
         yield "### The closed forms, as the code computes them"
         rows = [(code(form.name), f"${form.latex}$", material.names.prose(form.says)) for form in forms]
         yield parts.table(("function", "returns", "in words"), rows, kind="wide")
+
+
+def _derivation(text: str) -> str:
+    """Return a proof; of a long one what it proves, and the rest folded."""
+    words = len(parts.visible_words(text))
+    if words <= LONG_PROOF:
+        return _set_as_proof(text)
+    theorem, mark, rest = text.partition("\n**Proof.**")
+    if not mark or len(parts.visible_words(theorem)) > LONG_PROOF:
+        theorem, mark, rest = text.partition("\n\n")
+    folded = parts.folded(f"The rest of it ({words} words in all)", _set_as_proof(mark + rest))
+    return f"{_set_as_proof(theorem)}\n\n{folded}"
+
+
+def _set_as_proof(text: str) -> str:
+    return f"::::::{{container}} proof\n{text}\n::::::"
 
 
 def place(proof: Any) -> str:

@@ -45,7 +45,7 @@ def _command(name: str, command: argparse.ArgumentParser) -> Iterator[str]:
         yield fenced(command.epilog.removeprefix("example: "), "sh")
     rows = [_option(action) for action in command._actions if not isinstance(action, argparse._HelpAction)]
     if rows:
-        yield parts.table(("option", "what it does"), rows)
+        yield parts.folded(f"Its options ({len(rows)})", parts.table(("option", "what it does"), rows))
 
 
 def _option(action: argparse.Action) -> tuple[str, str]:

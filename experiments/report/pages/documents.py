@@ -1,14 +1,14 @@
 """Pages that are read beside the source, too: the guide, tutorials, findings, and what stands in papers' rooms.
 
 Their links are written as a repository's are, relative to the file that holds them.  Here they lead to pages, or else
-to copies of the files.
+to copies of the files.  The findings are one file there and several pages here: what can be acted on, and one page for
+each question.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,9 @@ FIGURE = re.compile(r"results/([a-z0-9-]+)/.*\.(?:png|svg)")
 BLOCK = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 PART = re.compile(r"^## ", re.MULTILINE)
+HEADED = re.compile(r"^(?=#{2,4} )", re.MULTILINE)
+FIRST_PARTS = 2  # of the findings, on their first page
+LONG_PART = 120  # words below a heading that are folded where the page has too many
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 NAMED = re.compile(r"(?<!\[)`(?P<name>[a-z0-9]+\.[a-z0-9-]+)`(?!\])")
 
@@ -80,9 +83,7 @@ def finding(material: Material, room: Room) -> Finding | None:
         if heading.casefold().startswith(room.name.casefold()):
             sentences, _, below = text.partition("<details>")[0].strip("\n").partition("\n\n")
             table = TABLE.search(below)
-            shown = (
-                document.linked(each).replace("](#", f"](/{FOUND}#") for each in (sentences, table[0] if table else "")
-            )
+            shown = (document.linked(each) for each in (sentences, table[0] if table else ""))
             return Finding(*(each.strip("\n") for each in shown))
     return None
 
@@ -106,8 +107,57 @@ def _read(material: Material) -> _Read:
     known, read = documents(material), _Read()
     for path, page in known.items():
         document = _Document(path, material, known, files=read.files)
-        read.pages[page] = (parts.ORPHAN if _alone(page) else "") + "".join(document.markdown())
+        if page == FOUND:
+            read.pages |= _findings(document)
+        else:
+            read.pages[page] = (parts.ORPHAN if _alone(page) else "") + document.markdown()
     return read
+
+
+def _findings(document: _Document) -> parts.Pages:
+    """Return the first page of the findings, with a list of the others, and a page for each other part."""
+    first, *sections = PART.split(document.path.read_text(encoding="utf-8"))
+    shown = [f"{first}## " + "## ".join(sections[:FIRST_PARTS]).rstrip("\n"), "## A page for each question"]
+    built, listed = {}, []
+    for section in sections[FIRST_PARTS:]:
+        heading, _, text = section.partition("\n")
+        page = finding_page(heading)
+        built[page] = document.set_out(f"# {heading}\n{text}")
+        sentence = re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0]
+        listed.append(f"- **[{heading}](/{page})** {document.linked(sentence)}")
+    names = "\n".join(page.removesuffix(".md") for page in built)
+    toctree = f"```{{toctree}}\n:hidden:\n:titlesonly:\n\n{names}\n```"
+    return {FOUND: "\n\n".join([document.set_out("\n\n".join(shown)), "\n".join(listed), toctree]) + "\n", **built}
+
+
+def heading_anchor(heading: str) -> str:
+    """Return the anchor of a heading, as repositories make it."""
+    return re.sub(r"[^\w\s-]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def finding_page(heading: str) -> str:
+    """Return the page of a part of the findings."""
+    return f"findings/{heading_anchor(heading)}.md"
+
+
+def fold_long_parts(markdown: str) -> str:
+    """Return a page as it is; if it has too many words, with long parts folded after their first paragraphs."""
+    if len(parts.visible_words(markdown)) <= parts.MOST_WORDS:
+        return markdown
+    sections = _sections(markdown)
+    return "".join([sections[0], *map(_shortened, sections[1:])])
+
+
+def _sections(markdown: str) -> list[str]:
+    """Return what stands before the first heading below the title, and each part with its heading, code left whole."""
+    blocks = BLOCK.split(markdown)
+    marked = "".join(block if number % 2 else HEADED.sub("\0", block) for number, block in enumerate(blocks))
+    return marked.split("\0")
+
+
+def _shortened(section: str) -> str:
+    heading, _, text = section.partition("\n")
+    return f"{heading}\n\n{parts.folded_after_first(text, LONG_PART)}\n"
 
 
 def _alone(page: str) -> bool:
@@ -125,13 +175,17 @@ class _Document:
     known: dict[Path, str]
     files: dict[str, Path]
 
-    def markdown(self) -> Iterator[str]:
+    def markdown(self) -> str:
         text = self.path.read_text(encoding="utf-8")
-        for number, part in enumerate(BLOCK.split(text)):
-            yield part if number % 2 else self.linked(part)
+        shown = fold_long_parts(self.set_out(text))
         if self.known[self.path] == TUTORIALS:
             named = [match["target"].removesuffix(".md") for match in LINK.finditer(text)]
-            yield "\n```{toctree}\n:hidden:\n:titlesonly:\n\n" + "\n".join(named) + "\n```\n"
+            shown += "\n```{toctree}\n:hidden:\n:titlesonly:\n\n" + "\n".join(named) + "\n```\n"
+        return shown
+
+    def set_out(self, text: str) -> str:
+        """Return a text with its links and tables as on pages, and its code as it is."""
+        return "".join(part if number % 2 else self.linked(part) for number, part in enumerate(BLOCK.split(text)))
 
     def linked(self, text: str) -> str:
         """Return a text with its tables set as sheets, its links and the entries that it names leading to pages."""
@@ -145,20 +199,30 @@ class _Document:
 
     def _link(self, match: re.Match[str]) -> str:
         target, anchor = match["target"], match["anchor"] or ""
-        if not target or "://" in target:
+        if "://" in target or (not target and self.known[self.path] != FOUND):
             return match[0]
         text = " ".join(match["text"].split())
+        if not target:
+            return parts.link(text, self._finding(anchor))
         file = Path(os.path.normpath(self.path.parent / target))
         name = Path(os.path.relpath(file, ROOT)).as_posix()
         page = self._page(file, name)
         if match["image"]:
             return self._picture(text, file, page)
+        if page == FOUND and anchor:
+            return parts.link(text, self._finding(anchor))
         if page:
             return parts.link(text, f"/{page}{anchor}")
         if not file.is_file():
             return code(name) if name.endswith(text.strip("`")) else f"{text} ({code(name)})"
         self.files[f"source/{name}"] = file
         return f"{{download}}`{text.replace('`', '')} </source/{name}>`"
+
+    def _finding(self, anchor: str) -> str:
+        """Return where an anchor of the findings leads: to a page of its own, or to a place on the first."""
+        headings = re.findall(r"^## (.*)", (ROOT / FINDINGS).read_text(encoding="utf-8"), re.MULTILINE)
+        later = {f"#{heading_anchor(heading)}": heading for heading in headings[FIRST_PARTS:]}
+        return f"/{finding_page(later[anchor])}" if anchor in later else f"/{FOUND}{anchor}"
 
     def _page(self, file: Path, name: str) -> str | None:
         """Return the page to which a link leads: for a figure its experiment's."""

@@ -16,6 +16,7 @@ from experiments.report.prose import code, escaped
 WIDTH = 88
 FIRST = {"abstract": 0, "summary": 0, "opening": 0, "pytorch-style": 0, "introduction": 1}
 APPENDIX, LAST = 100, 1000
+SHOWN = 700  # words of a list before what is folded
 
 
 def pages(material: Material) -> parts.Pages:
@@ -81,17 +82,20 @@ def _page(material: Material, room: Room, claims: list[Claim]) -> str:
         "also had to reject a wrong version; where that is possible, what is printed.",
         f"{{download}}`As plain text <errata-{room.slug}.txt>`",
     ]
+    shown = 0
     for number, claim in enumerate(claims, 1):
+        text = parts.definition(
+            {
+                "Printed": prose(claim.statement),
+                "Conditions": prose(claim.assumes) if claim.assumes != "none" else "",
+                "What holds": prose(claim.correction),
+                "How that is known": f"{parts.entry(material, claim.id)}: {_evidence(claim)}",
+            }
+        )
+        shown += len(parts.visible_words(text))
         blocks += [
             f"## {number}. {prose(claim.place[:1].upper() + claim.place[1:])}",
-            parts.definition(
-                {
-                    "Printed": prose(claim.statement),
-                    "Conditions": prose(claim.assumes) if claim.assumes != "none" else "",
-                    "What holds": prose(claim.correction),
-                    "How that is known": f"{parts.entry(material, claim.id)}: {_evidence(claim)}",
-                }
-            ),
+            parts.folded("What is printed, and what holds", text) if shown > SHOWN else text,
         ]
     return "\n\n".join(blocks) + "\n"
 

@@ -97,7 +97,9 @@ def _drawing(name: str, words: str) -> str:
 
 
 def _key(*lines: tuple[str, str]) -> str:
-    return "".join(['<p class="key">', *(f'<i class="{kind}"></i>{escape(text)}' for kind, text in lines), "</p>"])
+    return "".join(
+        ['<p class="key">', *(f'<span><i class="{kind}"></i>{escape(text)}</span> ' for kind, text in lines), "</p>"]
+    )
 
 
 def _numbers(name: str, caption: str) -> str:

@@ -37,7 +37,7 @@ def _table(material: Material) -> str:
             parts.verdict(claim.verdict),
             material.names.prose(first_sentence(claim.statement)),
         )
-        for claim in material.ledger.values()
+        for claim in sorted(material.ledger.values(), key=lambda claim: _further(material.room_of(claim)))
     ]
     head = ("entry", "on", "place", "verdict", "what is claimed, in our words")
     return parts.WIDE + "\n\n".join(
@@ -48,6 +48,11 @@ def _table(material: Material) -> str:
             parts.table(head, rows, kind="filterable wide"),
         ]
     )
+
+
+def _further(room: Room) -> bool:
+    """Return whether a room's paper is none of those that the project is about: their claims come last."""
+    return room.paper is None or room.paper.further
 
 
 def _graph(material: Material) -> str:

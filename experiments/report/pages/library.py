@@ -20,6 +20,8 @@ PACKAGES = {
     "experiments": "Where both meet",
 }
 
+LONG = 80  # words of a docstring that are shown whole
+
 
 def pages(material: Material) -> parts.Pages:
     packages = {f"api/{name}.md": _package(name, about, material.names) for name, about in PACKAGES.items()}
@@ -45,9 +47,9 @@ def _entry(module: ModuleType, name: str, names: Names) -> Iterator[str]:
     thing = getattr(module, name)
     yield f"## {escaped(name)}"
     yield f"`````{{py:{_kind(thing)}}} {module.__name__}.{name}{_signature(thing)}\n"
-    yield derivations.markdown(inspect.getdoc(thing) or "", names)
-    if inspect.isclass(thing):
-        yield from _methods(thing, names)
+    yield parts.folded_after_first(derivations.markdown(inspect.getdoc(thing) or "", names), LONG)
+    if inspect.isclass(thing) and (methods := "\n\n".join(_methods(thing, names))):
+        yield parts.folded_if_long("Its methods and properties", methods, LONG)
     yield "`````"
     home = getattr(thing, "__module__", "")
     if home:

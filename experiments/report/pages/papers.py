@@ -84,11 +84,13 @@ def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[
     if finding:
         yield finding.sentences
         yield finding.table
-        yield "## In five lines, each with its proof"
     if stated:
+        yield "" if front or not finding else "## In five lines, each with its proof"
         lines = "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(stated.lines, 1))
         yield parts.folded("In five lines, each with its proof", lines) if front else lines
     claims = material.claims_of(room)
+    if not claims:
+        return
     counted = ", ".join(f"{count} {parts.verdict(v)}" for v, count in verdicts_in_order(claims).items())
     links = [parts.link("all on this paper", f"/papers/{room.slug}.md")] if front else []
     if errata := [c for c in claims if paper and c.paper == paper.name and c.verdict in ("corrected", "refuted")]:
@@ -160,7 +162,8 @@ def _paper(material: Material, room: Room) -> str:
     for index in catalogue.indexes():
         if _room_of(index, material) is room:
             blocks += _lines(material, index)
-    blocks += ["## Its claims in the ledger", _claims(material, room)]
+    if material.claims_of(room):
+        blocks += ["## Its claims in the ledger", _claims(material, room)]
     blocks.append(f"{MADE_AGAIN}.")
     return "\n\n".join(block for block in blocks if block) + "\n"
 

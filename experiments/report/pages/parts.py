@@ -26,6 +26,7 @@ WIDE = "---\nhide-toc: true\n---\n\n"
 RIGHT = "r"
 SHOWN = {"undecided": "not decided", "unpredicted": "no prediction"}  # words of verdicts that pages spell otherwise
 LONG = 400  # words of a table that is shown before it is asked for
+MOST_WORDS = 1500  # of a page before what is folded
 PICTURE = re.compile(r"!\[([^\[\]]+)\]\(([^)\s]+)\)")
 
 
@@ -69,6 +70,27 @@ def folded(summary: str, markdown: str) -> str:
 def folded_if_long(summary: str, markdown: str, most: int = LONG) -> str:
     """Return Markdown itself, or folded where it has more than so many words."""
     return folded(summary, markdown) if len(markdown.split()) > most else markdown
+
+
+def folded_after_first(markdown: str, most: int) -> str:
+    """Return Markdown itself, or, where it has more than so many words, its first paragraph and the rest folded."""
+    if len(visible_words(markdown)) <= most:
+        return markdown
+    first, _, rest = markdown.strip("\n").partition("\n\n")
+    if not rest or not re.match(r"[\w*`\[]", first) or re.match(r"\d+\. |[*-] |`{3}", first):
+        first, rest = "", markdown.strip("\n")
+    below = folded(f"Read on ({len(visible_words(rest))} words)", rest)
+    return "\n\n".join(block for block in (first, below) if block) + "\n"
+
+
+def visible_words(markdown: str) -> list[str]:
+    """Return the words of Markdown that are read before anything is opened: a formula is one, a picture none."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", markdown, flags=re.DOTALL)
+    text = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    text = re.sub(r"^(`{3,})\{(?:raw|toctree|index)\}.*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\$[^$]+\$", "x", text)
+    text = re.sub(r"\]\([^)]*\)|\{[.\w\s-]+\}", "]", text)
+    return [word for word in text.split() if re.search(r"\w", word)]
 
 
 def definition(items: Mapping[str, str]) -> str:

@@ -119,7 +119,8 @@ def _sections(material: Material, name: str, entries: list[str], runs: list[Run]
     yield _measured(material, compared) if compared else "No shown run compares it by name."
     if entries:
         yield "## Entries whose checks build it"
-        yield "\n".join(f"- {parts.entry(material, entry)}" for entry in entries)
+        lines = "\n".join(f"- {parts.entry(material, entry)}" for entry in entries)
+        yield parts.folded_if_long(f"All {len(entries)} entries", lines, most=120)
     yield "## See for yourself"
     yield fenced(
         f"crosslayer describe {PRESETS[1]} --variant {name} --figure plan.svg\n"
@@ -204,7 +205,9 @@ def _measured(material: Material, compared: list[tuple[Run, Judgement]]) -> str:
         for run, members in _by_group(compared)
     ]
     head = ("experiment", "what was asked", "points", "predicted", "measured", "verdict")
-    return parts.table(head, rows, "llrrrl", kind="wide numbers")
+    return parts.folded_if_long(
+        f"All {len(rows)} comparisons", parts.table(head, rows, "llrrrl", kind="wide numbers"), most=300
+    )
 
 
 CELL, GAP, LEFT = 26, 3, 34

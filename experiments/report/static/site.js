@@ -2,6 +2,7 @@
 "use strict";
 
 const CHOSEN = ["on", "verdict"]; // columns that have few values
+const FEW = 40; // rows of a table that are shown at once
 
 function filters(sheet) {
   const table = sheet.querySelector("table");
@@ -43,17 +44,33 @@ function filters(sheet) {
     form.append(field);
   }
   form.append(count);
+  const more = document.createElement("button");
+  more.type = "button";
+  more.className = "more";
+  let most = FEW;
   const apply = () => {
-    let shown = 0;
-    for (const row of rows) {
-      row.hidden = !controls.every(([, , fits]) => fits(row));
-      shown += row.hidden ? 0 : 1;
+    let fitting = 0;
+    for (const row of table.tBodies[0].rows) { // in the order in which they stand now
+      const fits = controls.every(([, , fits]) => fits(row));
+      fitting += fits ? 1 : 0;
+      row.hidden = !fits || fitting > most;
     }
-    count.textContent = `${shown} of ${rows.length}`;
+    count.textContent = `${fitting} of ${rows.length}`;
+    more.hidden = fitting <= most;
+    more.textContent = `Show all ${fitting}`;
   };
+  more.addEventListener("click", () => {
+    most = Infinity;
+    const next = [...table.tBodies[0].rows].find((row) => row.hidden && controls.every(([, , fits]) => fits(row)));
+    apply();
+    next?.querySelector("a")?.focus();
+  });
+  addEventListener("beforeprint", () => { most = Infinity; apply(); });
+  table.addEventListener("sorted", apply);
   form.addEventListener("input", apply);
   form.addEventListener("submit", (event) => event.preventDefault());
   sheet.before(form);
+  sheet.after(more);
   apply();
 }
 
@@ -80,17 +97,18 @@ function sorts(table) {
       const rows = [...body.rows].map((row) => [key(row, column), row]);
       rows.sort(([a], [b]) => (falls ? compared(b, a) : compared(a, b)));
       body.append(...rows.map(([, row]) => row));
+      table.dispatchEvent(new Event("sorted"));
     });
   });
 }
 
 // What is wider than its place is scrolled, by keyboard too.
-const SCROLLED = ".sheet .table-wrapper, details .sheet, pre, .display, .graph .part, math[display=block]";
+const SCROLLED = ".sheet .table-wrapper, details .sheet, pre, .display, .graph .part, .drawing, math[display=block]";
 function scrolls(place) {
   const fit = () => {
     if (place.scrollWidth > place.clientWidth + 1) {
       place.tabIndex = 0;
-      place.setAttribute("role", "region");
+      if (place.localName !== "math") place.setAttribute("role", "group");
       place.setAttribute("aria-label", "Wider than the page");
     } else {
       for (const name of ["tabindex", "role", "aria-label"]) place.removeAttribute(name);
@@ -100,6 +118,18 @@ function scrolls(place) {
   place.addEventListener("keydown", (event) => {
     if (place.tabIndex === 0 && ["ArrowLeft", "ArrowRight"].includes(event.key)) event.stopPropagation(); // turns no page
   });
+}
+
+// On a narrow screen a drawing of several panels keeps a size at which its words can be read, and is scrolled.
+function draws(image) {
+  const place = document.createElement("div");
+  place.className = "drawing";
+  const shown = image.closest("a") || image;
+  shown.before(place);
+  place.append(shown);
+  const size = () => image.style.setProperty("--least", `${Math.min(0.75 * image.naturalWidth, 640)}px`);
+  if (image.complete) size();
+  else image.addEventListener("load", size);
 }
 
 function stacks(table) {
@@ -130,7 +160,11 @@ function neighbours(graph) {
   for (const kind of ["pointerover", "pointerout", "focusin", "focusout"]) graph.addEventListener(kind, light);
 }
 
+const LANDMARKS = { ".sidebar-drawer": "All pages", ".toc-drawer": "Parts of this page" };
+
 document.addEventListener("DOMContentLoaded", () => {
+  for (const [place, name] of Object.entries(LANDMARKS)) document.querySelector(place)?.setAttribute("aria-label", name);
+  document.querySelectorAll("article figure:not(.plans figure) img").forEach(draws);
   document.querySelectorAll(".filterable").forEach(filters);
   document.querySelectorAll(".filterable table").forEach(sorts);
   document.querySelectorAll(".wide table").forEach(stacks);

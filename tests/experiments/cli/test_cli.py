@@ -411,3 +411,10 @@ def test_a_version_that_is_not_known(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert "crosslayer not installed (Python " in capsys.readouterr().out
+
+
+def test_the_site_s_parser_knows_every_command():
+    """As `help` does; a command of its own needs its own topic alone."""
+    whole, alone = (set(parser(name)._subparsers._group_actions[0].choices) for name in ("report", "describe"))
+    assert whole == set(parser()._subparsers._group_actions[0].choices) > alone
+    assert "describe" in alone

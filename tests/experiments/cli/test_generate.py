@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import icl
+from experiments.cli.generate import in_words
 from experiments.commands import generation
-from experiments.commands.generation import Written
+from experiments.commands.generation import Speed, Written
 from experiments.training import memory
 from experiments.training.model_folders import model_folder
 from icl.data.tokenizers import saved_tokenizer
@@ -206,3 +207,9 @@ def test_a_damaged_tokenizer_is_named(work, tmp_path):
     (tmp_path / "run" / "tokenizer.json").write_text("{")
     refused(["generate", str(tmp_path / "run")], "tokenizer.json is no tokenizer")
     assert model_folder(tmp_path / "run").name == "skipv1"
+
+
+def test_speeds_are_plain_numbers():
+    said = in_words(Speed(read=15, reading=123.4, steps=10, stepping=20.0, drawn=10), 1)
+    assert said == "15 tokens read in 123 s; then 2,000 ms per step, 0 tokens per second"
+    assert "1.2 s; then 0.11 ms" in in_words(Speed(read=15, reading=1.23, steps=10, stepping=0.0011, drawn=10), 1)

@@ -145,6 +145,17 @@ def test_recall_refuses_what_has_no_meaning(line, says):
     refused(["predict", *line.split()], says)
 
 
+def test_skipv1_is_not_shown_twice():
+    """It is the theorems' own; around another W0, where they give bounds, what is minimised is shown beside them."""
+    assert said("skipv1 --d 3 --n 8 --sigma 0.3 --rank all").splitlines()[1].split() == [
+        "rank",
+        "a",
+        "MHA",
+        "SkipV1Former",
+    ]
+    assert "resformer" in said("resformer --d 3 --n 8 --sigma 0.3 --rank all").splitlines()[1]
+
+
 def test_every_rank_is_a_table_of_the_closed_forms():
     lines = said("resformer --d 3 --n 8 --sigma 0.3 --rank all").splitlines()
     assert lines[1].split() == ["rank", "a", "resformer", "MHA", "SkipV1Former"]

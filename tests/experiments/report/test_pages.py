@@ -23,6 +23,7 @@ from experiments.report.material import claim_page, gathered, picture
 from experiments.report.pages import commands, documents, errata, papers
 from experiments.report.pages import experiments as pages_of_experiments
 from experiments.report.pages.ledger import first_sentence
+from experiments.report.pages.parts import MOST_WORDS, folded, folded_after_first, visible_words
 from experiments.report.prose import Names
 from experiments.store.folders import RunFolder, UserError
 from tests.experiments.report.words import words
@@ -138,9 +139,10 @@ def test_a_variant_s_page(pages):
 def test_documents_of_the_repository_lead_to_pages_and_files(pages):
     assert "[`skipv1.mha-unattained`](/claims/skipv1.mha-unattained.md)" in pages["papers/skipv1-theorem.md"]
     assert "(/papers/skipv1-theorem.md)" in pages["papers/skipv1.md"]
-    assert "(/experiments/skipv1-w0.md)" in pages["findings.md"]
-    assert "(/papers/resformer-claims.md#what-training-decides)" in pages["findings.md"]
-    assert "{download}`proof </source/theory/skipv1/bias.py>`" in pages["findings.md"]
+    findings = "".join(page for name, page in pages.items() if name.startswith("findings/"))
+    assert "(/experiments/skipv1-w0.md)" in findings
+    assert "(/papers/resformer-claims.md#what-training-decides)" in findings
+    assert "{download}`proof </source/theory/skipv1/bias.py>`" in findings
     assert "(/guide/layouts.md)" in pages["guide/models.md"]
     for name in documents.GUIDE:
         assert f"guide/{name}.md" in pages
@@ -176,24 +178,43 @@ def test_a_paper_s_page_begins_with_what_was_found(pages, material):
     assert set(named[:4]) == {room.name for room in own}
 
 
-MOST_WORDS = 1500  # of a page before what is folded
+FILTERED = {"claims/index.md"}  # a table of which a script shows the first rows
 
 
-def before_folds(page):
-    """The words of a page that are there before something is opened, without links' targets."""
-    raw = r"`{3,}\{raw\} html\n"
-    page = re.sub(rf"{raw}<details>.*?</details>\n`{{3,}}", "", page, flags=re.DOTALL)
-    page = re.sub(r"\]\([^)]*\)|\{[.\w\s-]+\}", "]", page)
-    return [word for word in page.split() if re.search(r"\w", word)]
+def test_no_page_shows_too_many_words_before_a_fold(pages):
+    shown = {name: len(visible_words(page)) for name, page in pages.items() if name.endswith(".md")}
+    assert len(shown) > 300
+    assert {name for name, count in shown.items() if count > MOST_WORDS} == FILTERED
+    assert max(shown.values()) > 5 * MOST_WORDS
+    for name in ("experiments/ladder.md", "errata/skipv1.md", "contributing.md", "papers/skipv1-theorem.md"):
+        assert "<summary>" in pages[name], name
+        assert len(pages[name].split()) > 2 * MOST_WORDS, name
 
 
-def test_pages_of_experiments_and_papers_fold_what_is_long(pages):
-    shown = {name: len(before_folds(page)) for name, page in pages.items() if name.startswith("experiments/")}
-    shown |= {f"papers/{room.name}.md": len(before_folds(pages[f"papers/{room.name}.md"])) for room in rooms()}
-    assert len(before_folds(pages["index.md"])) <= MOST_WORDS
-    assert {name: count for name, count in shown.items() if count > MOST_WORDS} == {}
-    assert "<summary>" in pages["experiments/ladder.md"]
-    assert len(pages["experiments/ladder.md"].split()) > 2 * MOST_WORDS
+def test_words_before_a_fold_are_counted():
+    page = "# One two\n\n$a + b$ [three](/four.md) [five]{.verdict .open}\n\n"
+    assert len(visible_words(page)) == 5
+    assert len(visible_words(page + folded("six", "seven eight"))) == 5
+    assert folded_after_first("One two.\n\nThree four.", most=4) == "One two.\n\nThree four."
+    short = folded_after_first("One two.\n\nThree four.", most=3)
+    assert len(visible_words(short)) == 2
+    assert short.index("One two.") < short.index("<details>") < short.index("Three four.")
+    assert folded_after_first("- One two.\n- Three\n\nFour", most=3).startswith("```{raw} html\n<details>")
+
+
+def test_every_question_of_the_findings_has_a_page(pages):
+    """And links to a part of the findings lead there."""
+    headings = re.findall(r"^## (.*)", (ROOT / documents.FINDINGS).read_text(), re.MULTILINE)
+    apart = headings[documents.FIRST_PARTS :]
+    assert len(apart) > 10
+    for heading in apart:
+        page = documents.finding_page(heading)
+        assert pages[page].startswith(f"# {heading}\n")
+        assert f"(/{page})" in pages["findings.md"]
+    assert f"(/{documents.finding_page('What does it cost to convert a trained model?')})" in pages["guide/models.md"]
+    text = "".join(page for name, page in pages.items() if name.startswith(("findings", "papers/")))
+    assert not re.findall(r"\]\(#", "".join(page for name, page in pages.items() if name.startswith("findings")))
+    assert f"(/{documents.finding_page('Earlier results on text')})" in text
 
 
 def test_figures_of_committed_results_say_what_is_seen(pages):

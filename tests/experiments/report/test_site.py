@@ -133,6 +133,9 @@ def test_every_link_leads_somewhere_and_every_page_is_whole(site, page):
                 links: [...document.querySelectorAll('a')].map(a => a.href.baseVal === undefined ? a.href
                     : new URL(a.href.baseVal, location).href),
                 ids: [...document.querySelectorAll('[id]')].map(element => element.id),
+                unranked: document.querySelectorAll('[role=heading]:not([aria-level])').length,
+                landmarks: [...document.querySelectorAll('aside, nav, [role=region], [role=search]')]
+                    .map(place => place.tagName + (place.getAttribute('aria-label') || '')),
                 levels: [...document.querySelectorAll('article :is(h1, h2, h3, h4, h5, h6)')].map(h => +h.tagName[1]),
                 unlabelled: [...document.querySelectorAll('article :is(input, select)')]
                     .filter(control => !control.labels.length).map(control => control.id),
@@ -145,6 +148,10 @@ def test_every_link_leads_somewhere_and_every_page_is_whole(site, page):
         )
         if any(after > before + 1 for before, after in pairwise(about["levels"])):
             problems.append((here, "skips a level of headings", about["levels"]))
+        if len(set(about["landmarks"])) < len(about["landmarks"]):
+            problems.append((here, "landmarks of one name", about["landmarks"]))
+        if about["unranked"]:
+            problems.append((here, "has headings without a rank", about["unranked"]))
         problems += [(here, "cannot be scrolled by keyboard", element) for element in about["unreached"]]
         problems += [(here, "has no label", control) for control in about["unlabelled"]]
         if (about["h1"], about["lang"], about["bare"], about["broken"]) != (1, "en", 0, 0):
@@ -198,6 +205,42 @@ def test_claims_are_filtered(site, page):
     assert all("Table 2" in text and "Dynamic" in text for text in shown)
     page.goto(address(site, "claims/index.html") + "?verdict=refuted")
     assert page.locator(".filters output").inner_text().startswith("1 of")
+
+
+@in_a_browser
+@pytest.mark.long
+def test_of_many_claims_the_first_are_shown(site, page):
+    """Until all are asked for; a filter looks at all of them, and sorting shows the first in the new order."""
+    copy = address(site, "claims/index.html")
+    page.add_init_script(
+        "addEventListener('DOMContentLoaded', () => { const body = document.querySelector('article tbody');"
+        "const rows = [...body.rows]; while (body.rows.length < 90) body.append(rows[body.rows.length % rows.length]"
+        ".cloneNode(true)); body.rows[85].cells[2].textContent = 'zzz the last'; }, {once: true, capture: true});"
+    )
+    page.goto(copy)
+    rows = page.locator("article tbody tr:visible")
+    assert rows.count() == 40
+    assert page.locator(".filters output").inner_text() == "90 of 90"
+    page.get_by_label("place or words").fill("zzz")
+    assert rows.count() == 1
+    page.get_by_label("place or words").fill("")
+    page.get_by_role("button", name="place").click()
+    page.get_by_role("button", name="place").click()
+    assert rows.count() == 40
+    assert "zzz" in rows.first.inner_text()
+    page.get_by_role("button", name="Show all 90").click()
+    assert rows.count() == 90
+    assert page.locator("button.more").is_hidden()
+
+
+@in_a_browser
+def test_drawings_keep_their_size_on_a_phone(site, page):
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto(address(site, "experiments/dva-example.html"))
+    drawing = page.locator(".drawing").first
+    page.wait_for_function("document.querySelector('.drawing img').getBoundingClientRect().width > 500")
+    assert drawing.evaluate("place => place.scrollWidth > place.clientWidth")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 @in_a_browser

@@ -58,6 +58,25 @@ def test_a_note_stays_until_there_is_another_one(monkeypatch, capsys):
     assert [line.rpartition("left  ")[2] for line in capsys.readouterr().err.splitlines()] == ["loss 3", "loss 3"]
 
 
+def test_preparing_does_not_count_for_the_time_left(monkeypatch, capsys):
+    """A minute passes before anything is done; the estimate comes with the first fiftieth."""
+    now = iter([0, 0, 20, 60, 75, 76, 100])
+    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(now)))
+    with progress("training", 100) as at:
+        at(0)
+        at(0, "preparing")
+        at(0, "step 0")
+        at(1, "step 1")
+        at(2)
+        at(40, "step 40")
+    assert capsys.readouterr().err.splitlines() == [
+        "training: 0%  preparing",
+        "training: 0%  step 0",
+        "training: 1%  step 1",
+        "training: 40%, 60 s left  step 40",
+    ]
+
+
 def test_a_training_moves_with_every_step(monkeypatch, tmp_path):
     """From where it starts, long before its first log."""
     from contextlib import contextmanager

@@ -29,9 +29,14 @@ def outcomes():
 
 @pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("work", ["adamw", "muon", "decoded"])
+@pytest.mark.parametrize("work", ["trained", "decoded"])
 def test_all_of_it_stays_on_the_device_and_waits_for_nothing(variant, work, outcomes):
     assert outcomes[f"{variant}, {work}"] == ""
+
+
+@pytest.mark.long
+def test_a_step_in_parts_and_a_second_one_stay_there_too(outcomes):
+    assert outcomes["a second step, in parts"] == ""
 
 
 @pytest.mark.long
