@@ -13,6 +13,7 @@ from experiments.across import bridge
 from experiments.across.ladder.setting import FIRST, LAST, RUNGS
 from experiments.across.ladder.verdicts import best, chance, leads, null_rows
 from experiments.across.printed import NANOGPT, reported
+from experiments.across.reading.experiment import rises
 from experiments.experiment.protocol import Retiring
 from experiments.report.pages.variants import costs
 from experiments.resformer import index as resformer_index
@@ -379,6 +380,27 @@ def test_what_others_measured_is_told_as_it_stands_in_the_tables():
     assert all(row["source"] and row["unit"] and int(row["runs"]) for row in others)
 
 
+def test_numbers_of_heads_that_read_layer_1_in_a_trained_model():
+    prediction, measurement = both_of("reading")
+    guide = (ROOT / "experiments/report/text/guide/conversion.md").read_text()
+    model = "SmolLM2-135M"
+    assert model in prediction["models"]
+    rise = {arm: t_interval(rises(measurement, model, arm)) for arm in ("raw", "fixed", "random 1", "advised")}
+    for interval in rise.values():
+        assert all(f"+{interval.mean:.3f} ± {interval.half_width:.3f} |" in page for page in (PAGE, guide))
+    (advice,) = (line for key, line in measurement["advice"].items() if key.startswith(model))
+    assert f"| +{advice['cost']['advised']:.3f} | +{rise['advised'].mean:.3f}" in PAGE
+    assert f"+{advice['cost']['advised']:.3f} ± {1.96 * advice['stderr']['advised']:.3f} |" in guide
+    found = {check["id"]: check for check in stored("reading/summary.json")["checks"]}
+    less = (found[f"{key}/{model}/by_sequence"] for key in ("random", "fixed"))
+    first, second = (f"{check['measured']:.3f} ± {check['tolerance']:.3f}" for check in less)
+    assert f"cost {first} less than random ones, and {second} less than the third of each layer" in FINDINGS
+    assert all(check["verdict"] == "agrees" for name, check in found.items() if model in name)
+    before = measurement["lines"][f"{model}/0/unchanged"]["loss"]
+    assert all(f"{before:.3f}" in page for page in (PAGE, guide))
+    assert len(advice["chosen"]) == 29
+
+
 def test_numbers_of_the_layers_of_a_trained_model():
     found = {check["id"].partition("/")[0]: check for check in stored("trained-layers/summary.json")["checks"]}
     line = stored("trained-layers/measurement.json")["SmolLM2-135M/0"]
@@ -389,6 +411,9 @@ def test_numbers_of_the_layers_of_a_trained_model():
         check = found[part]
         return f"{sign * check['measured'] + shift:.{digits}f} ± {check['tolerance']:.{digits}f}"
 
+    shares = f"+{told('first', 2)}; {told('value', 2, shift=1)}; {told('state', 0, shift=1)} |"
+    assert shares in PAGE
+    assert f"| {told('slope', 3)} | the same | measured; no sign seen |" in PAGE
     assert f"is {told('entropy', 2, sign=-1)} nats below uniform" in page
     assert f"It gets {told('first', 2)} more of the attention" in page
     assert f"In layer 24 it gets {layers['first'][23]:.2f} more" in page

@@ -41,11 +41,11 @@ class Config:
     models: Mapping[str, Small | Imported]
 
 
-_SIZES = Sizes(advice=12_288, fitted=12_288, judged=16_384, draws=3, further=80)
+_SIZES = Sizes(advice=12_288, fitted=12_288, judged=8_192, draws=2, further=40)
 CPU = Config(
     models={
-        "heads": Small(heads=4, group=1, width=48, layers=6, context=128, steps=800, sizes=_SIZES),
-        "grouped": Small(heads=4, group=2, width=64, layers=6, context=128, steps=800, sizes=_SIZES),
+        "heads": Small(heads=4, group=1, width=48, layers=6, context=128, steps=400, sizes=_SIZES),
+        "grouped": Small(heads=4, group=2, width=64, layers=6, context=128, steps=400, sizes=_SIZES),
     }
 )
 _FEW = Sizes(advice=512, fitted=512, judged=512, draws=1, further=2)
@@ -68,7 +68,7 @@ class Reading:
     claims: tuple[str, ...] = (REFIT, SETS)
     profiles: Mapping[str, Profile] = {
         "smoke": Profile(config=SMOKE, seeds=2, seconds=10, detects=None),
-        "cpu": Profile(config=CPU, seeds=2, seconds=400, detects="a difference of 0.02 nats per token"),
+        "cpu": Profile(config=CPU, seeds=2, seconds=240, detects="a difference of 0.02 nats per token"),
         "smollm": Profile(config=SMOLLM, seeds=2, seconds=2400, detects="a difference of 0.05 nats per token"),
     }
 
@@ -84,18 +84,20 @@ class Reading:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        models = [
-            (name, source, seed)
-            for name, source in config.models.items()
-            for seed in range(seeds if isinstance(source, Small) else 1)
-        ]
-        advice_items = [Item(name, source, seed, ADVICE) for name, source, seed in models]
-        items = [Item(name, source, seed, arm) for name, source, seed in models for arm in arms_of(source)]
         measuring = Measuring()
-        advice = results("advice", _keyed(advice_items), measuring, run=run, label=ADVICE, backend=Serial())
-        measuring.advice = advice
-        lines = results("run", _keyed(items), measuring, run=run, label=self.name, backend=Serial())
-        return {"advice": advice, "lines": lines}
+        lines = dict[str, Json]()
+        for name, source in config.models.items():
+            for seed in range(seeds if isinstance(source, Small) else 1):
+                about = Item(name, source, seed, ADVICE)
+                items = [replace(about, arm=arm) for arm in arms_of(source)]
+                measuring.advice |= results(
+                    "advice", {about.key: about}, measuring, run=run, label=ADVICE, backend=Serial()
+                )
+                label = f"{self.name}, {name}"
+                lines |= results(
+                    "run", {item.key: item for item in items}, measuring, run=run, label=label, backend=Serial()
+                )
+        return {"advice": measuring.advice, "lines": lines}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Expectation]:
         return [one for name in prediction["models"] for one in _judged(name, prediction, measurement)]
@@ -106,10 +108,6 @@ class Reading:
         draw_scores(axes[1], prediction, measurement)
         style.finish(axes)
         return fig
-
-
-def _keyed(items: Sequence[Item]) -> dict[str, Item]:
-    return {item.key: item for item in items}
 
 
 def rises(measurement: Json, name: str, arm: str, when: str = FIRST) -> list[float]:
