@@ -74,7 +74,7 @@ class Decoder(nn.Module):
         self._move_readers()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._move_readers()
         return self
 

@@ -123,8 +123,9 @@ Segments = list[tuple[Reader, Reader]]  # of keys and of values, for each list t
 
 def move(segments: Segments, device: torch.device) -> Segments:
     """Return readers whose numbers, which are no parameters, lie on a device: a step that copies them waits for it."""
-    for reader in (reader for pair in segments for reader in pair if reader.dense is not None):
-        reader.dense.move(device)
+    for reader in (reader for pair in segments for reader in pair):
+        if reader.dense is not None:
+            reader.dense.move(device)
     return segments
 
 

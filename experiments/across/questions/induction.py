@@ -54,10 +54,9 @@ class Induction(Question):
     name = "text-induction"
     title = "Do value skips shorten the way to induction on text?"
     caption = (
-        "SVFormer and SkipV1Former train faster. First: training loss minus the mean of two vanillas at one rate, "
-        "against tokens per parameter, at each size trained; a third vanilla shows no effect. Then mean differences "
-        "from 2.5 to 5 tokens per parameter, and heads of vanilla. Bands: 95 % over paired seeds, point by point; "
-        "bars: for all at once."
+        "(a) Training loss minus the mean of two vanillas at one rate, against tokens per parameter; a third vanilla "
+        "is what no effect looks like. (b) Mean differences from 2.5 to 5 tokens per parameter. (c) Attention of "
+        "vanilla's best heads. Bands: 95 % over paired seeds, point by point; bars: for all at once."
     )
     order = 1
     claims: tuple[str, ...] = (FASTER, ORDERS)
@@ -163,7 +162,7 @@ class Induction(Question):
                 )
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        """Draw gains against tokens at two sizes, vanilla's induction, and the differences that are judged."""
+        """Draw gains against tokens at each size, the differences that are judged, and vanilla's induction."""
         from experiments.drawing import style
 
         groups = measurement["groups"]

@@ -37,6 +37,7 @@ PART = re.compile(r"^## ", re.MULTILINE)
 HEADED = re.compile(r"^(?=#{2,4} )", re.MULTILINE)
 FIRST_PARTS = 2  # of the findings, on their first page
 LONG_PART = 120  # words below a heading that are folded where the page has too many
+SENTENCE = re.compile(r".*?\.(?:\*\*)?(?=\s|$)", re.DOTALL)
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 NAMED = re.compile(r"(?<!\[)`(?P<name>[a-z0-9]+\.[a-z0-9-]+)`(?!\])")
 
@@ -123,8 +124,8 @@ def _findings(document: _Document) -> parts.Pages:
         heading, _, text = section.partition("\n")
         page = finding_page(heading)
         built[page] = document.set_out(f"# {heading}\n{text}")
-        sentence = re.split(r"(?<=\.)\s", text.strip(), maxsplit=1)[0]
-        listed.append(f"- **[{heading}](/{page})** {document.linked(sentence)}")
+        sentence = SENTENCE.match(text.strip())
+        listed.append(f"- **[{heading}](/{page})** {document.linked(sentence[0] if sentence else '')}")
     names = "\n".join(page.removesuffix(".md") for page in built)
     toctree = f"```{{toctree}}\n:hidden:\n:titlesonly:\n\n{names}\n```"
     return {FOUND: "\n\n".join([document.set_out("\n\n".join(shown)), "\n".join(listed), toctree]) + "\n", **built}

@@ -170,6 +170,9 @@ def test_a_paper_s_page_begins_with_what_was_found(pages, material):
     for room in own:
         page, finding = pages[f"papers/{room.slug}.md"], documents.finding(material, room)
         assert 20 < len(finding.sentences.split()) < 90
+        assert re.match(r"\*\*.*\b(helps|loss)\b.*\.\*\* ", " ".join(finding.sentences.split())), (
+            "the answer comes first"
+        )
         assert "| what | result | where | how sure |" in finding.table
         assert page.index(finding.sentences) < page.index(finding.table) < page.index("## In five lines")
         assert " ".join(finding.sentences.split()) in pages["index.md"]

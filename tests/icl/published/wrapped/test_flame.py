@@ -7,7 +7,7 @@ pytest.importorskip("icl.published.wrapped")
 flame = pytest.importorskip("tests.icl.published.wrapped.flame")
 launching = pytest.importorskip("tests.icl.training.parallel.launching")
 
-WAYS = ("", ", recomputed", ", varlen")
+WAYS = ("", ", varlen, recomputed")
 EPS = torch.finfo(torch.float32).eps
 
 

@@ -21,7 +21,7 @@ def together(folder, *options, module="two", package="tests.icl.training.paralle
         subprocess.Popen(command, cwd=ROOT, env={**common, "RANK": f"{rank}"}, stderr=subprocess.PIPE, text=True)
         for rank in range(2)
     ]
-    said = [process.communicate(timeout=300)[1] for process in both]
+    said = [process.communicate(timeout=1200)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert not any("Warning" in text for text in said), said
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
