@@ -396,6 +396,13 @@ def test_numbers_of_heads_that_read_layer_1_in_a_trained_model():
     first, second = (f"{check['measured']:.3f} ± {check['tolerance']:.3f}" for check in less)
     assert f"cost {first} less than random ones, and {second} less than the third of each layer" in FINDINGS
     assert all(check["verdict"] == "agrees" for name, check in found.items() if model in name)
+    for name in ("heads", "grouped"):
+        first = [t_interval(rises(measurement, name, arm)) for arm in ("raw", "fixed", "advised")]
+        further = [t_interval(rises(measurement, name, arm, "further")) for arm in ("raw", "advised")]
+        for interval in (*first, *further):
+            told = f"{interval.mean:+.3f} ± {interval.half_width:.3f}".replace("-", "\u2212")
+            assert told in FINDINGS, told
+    assert found["predicted/heads"]["verdict"] == "contradicts"
     before = measurement["lines"][f"{model}/0/unchanged"]["loss"]
     assert all(f"{before:.3f}" in page for page in (PAGE, guide))
     assert len(advice["chosen"]) == 29

@@ -1,4 +1,4 @@
-"""What becomes of a model whose heads read layer 1's values, by which heads they are and whether a refit follows."""
+"""Losses of a model whose heads read layer 1's values, by which heads they are and whether a refit follows."""
 
 from __future__ import annotations
 

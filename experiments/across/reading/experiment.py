@@ -186,9 +186,10 @@ def draw_rises(axis: Axes, prediction: Json, measurement: Json) -> None:
         for when, face in ((FIRST, look["color"]), (FURTHER, "white")):
             if not rises(measurement, name, TRAINED, when):
                 continue
-            intervals = [t_interval(rises(measurement, name, arm, when)) for arm in arms]
+            found = [(x, rises(measurement, name, arm, when)) for x, arm in zip(places, arms, strict=True)]
+            shown = [(x, t_interval(differences)) for x, differences in found if differences]
             label = name if when == FIRST else f"{name}, trained on"
-            style.bars(axis, places, intervals, markerfacecolor=face, label=label, **look)
+            style.bars(axis, [x for x, _ in shown], [y for _, y in shown], markerfacecolor=face, label=label, **look)
         costs = [line["cost"] for key, line in measurement["advice"].items() if key.startswith(f"{name}/")]
         known = [(x, fmean(one[arm] for one in costs)) for x, arm in zip(places, arms, strict=True) if arm in costs[0]]
         style.crosses(axis, [x for x, _ in known], [y for _, y in known], label=None if i else "predicted")

@@ -72,7 +72,9 @@ def test_an_arm_that_was_not_measured_is_not_judged():
 def test_what_was_measured_is_drawn():
     measurement = measured()
     measurement["advice"]["heads/0/advice"]["scores"] = [[2, 1, 0.01], [3, 1, 0.02]]
-    figure = EXPERIMENT.draw(EXPERIMENT.predict(SMOKE), measurement)
+    prediction = EXPERIMENT.predict(SMOKE)
+    prediction["arms"] += ["random 2"]  # of another model
+    figure = EXPERIMENT.draw(prediction, measurement)
     ways, heads = figure.axes[:2]
     assert [label.get_text() for label in ways.get_xticklabels()] == ["raw", "fixed", "advised", "random 1"]
     assert [line.get_ydata().tolist() for line in heads.lines] == [[0.01, 0.02]]
