@@ -89,6 +89,8 @@ class TrainedLayers:
         "smoke": Profile(config=SMOKE, seeds=2, seconds=6, detects=None),
         "cpu": Profile(config=CPU, seeds=2, seconds=150, detects="a difference of 0.1 in a mean over layers"),
         "smollm": Profile(config=SMOLLM, seeds=0, seconds=300, detects="a difference of 0.1 in a mean over layers"),
+        "gpu": Profile(config=CPU, seeds=4, seconds=300, detects="a difference of 0.1 in a mean over layers"),
+        "gpu-tiny": Profile(config=SMOKE, seeds=2, seconds=6, detects=None),
     }
 
     def predict(self, config: Config) -> Json:

@@ -237,7 +237,9 @@ def committed_results() -> Path:
 
 
 def latest_runs(
-    out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "long", "full", "cpu", "smoke", "gpu-tiny")
+    out: Path,
+    names: Iterable[str],
+    profiles: Sequence[str] = ("gpu", "long", "smollm", "full", "cpu", "smoke", "gpu-tiny"),
 ) -> list[RunFolder]:
     """Return, for each named experiment below `out`, the newest finished run of the largest profile that has one."""
     runs = []
