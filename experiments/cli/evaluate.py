@@ -128,7 +128,8 @@ def evaluate(options: argparse.Namespace) -> int:
             perplexity = f"perplexity {math.exp(loss['mean']):.5g}" if loss["mean"] < 700 else "no perplexity"
             print(f"  held-out loss {_with_error(loss)} nats per {evaluated.record['per']}, {perplexity}{of_bytes}")
         if "less_first" in run:
-            print(f"  minus {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
+            error = "95 % over sequences; other seeds may differ by more"
+            print(f"  minus {first}'s, sequence by sequence: {_with_error(run['less_first'])} ({error})")
             if evaluated.record["regression"] and len(run["by_position"]["mean"]) > 1:
                 print(f"  {_of_last(run, first_run)}")
         elif run is not first_run:

@@ -166,7 +166,8 @@ def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | 
     if options.json:
         print(json.dumps(result))
     else:
-        _print_prediction(result, f"d = {task[0]}, n = {task[1]}, sigma = {task[2]:g}, rank a = {rank}")
+        which = f"rank a = {rank}" + (" (MHA's best; --rank takes another)" if options.rank is None else "")
+        _print_prediction(result, f"d = {task[0]}, n = {task[1]}, sigma = {task[2]:g}, {which}")
         _print_note(options.plan, beyond)
     return 0
 
@@ -185,14 +186,17 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
     words = {
         "zero_loss": "loss of predicting zero",
         "mha": "loss of the best MHA at rank a (an infimum)",
+        "own_gap": f"gap between MHA and {result['plan']} at rank a",
         "skipv1": "loss of the best SkipV1Former at rank a",
         "gap": "gap between MHA and SkipV1Former at rank a",
         "gap_to_optimum": "gap from MHA at rank a to SkipV1Former's optimum (a = d)",
         "gap_of_optima": "gap between the optima over the rank",
         "rho": "rho, the share of each entry of W* that can be explained",
     }
+    numbers = {**result, "own_gap": result["mha"] - result["loss"]}
     for key, text in words.items():
-        print(f"  {result[key]:12.6g}  {text}")
+        if key != "own_gap" or result["plan"] not in ("vanilla", "mha", "skipv1"):
+            print(f"  {numbers[key]:12.6g}  {text}")
     if bound := result["paper_bound"]:
         error = f" +- {bound['stderr']:.2g} (standard error)" if bound["stderr"] else ""
         print(f"  {bound['value']:12.6g}  the paper's bound on gap_to_optimum{error}; {bound['method']}")

@@ -90,9 +90,13 @@ def draw(name: str, task: str, rows: Sequence[AtRank], zero: float) -> Figure:
             axes[1].plot(list(below), list(below.values()), **look)
     axes[0].axhline(zero, color="#999999", linewidth=0.8, label="predicting zero")
     axes[1].axhline(0, color="#1a1a1a", linewidth=0.8)
-    axes[0].set_title(f"Lowest loss, {task}")
+    if known and all(x.mha.lower == x.mha.upper and x.skipv1.lower == x.skipv1.upper for _, x in known):
+        fair = min(x.mha.lower for _, x in known) - min(x.skipv1.lower for _, x in known)
+        label = f"best rank to best rank: {fair:.4g}"
+        axes[1].axhline(fair, color=style.SKIPV1["color"], linewidth=0.8, linestyle=":", label=label)
+    axes[0].set_title(f"Lowest loss of two linear layers, {task}")
     axes[0].set_ylabel(r"loss $E\,\|y_{n+1} - \hat y_{n+1}\|^2$  (units of $y^2$)")
-    axes[1].set_title("MHA's loss minus the other's, at equal rank")
+    axes[1].set_title("Gap: MHA's loss minus that of others, at equal rank")
     axes[1].set_ylabel("gap (units of $y^2$)")
     for axis in axes:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
