@@ -87,7 +87,7 @@ class TrainedLayers:
     claims: tuple[str, ...] = (CONCENTRATION, SINKS, NEARER, ADDED)
     profiles: Mapping[str, Profile] = {
         "smoke": Profile(config=SMOKE, seeds=2, seconds=6, detects=None),
-        "cpu": Profile(config=CPU, seeds=2, seconds=150, detects="a difference of 0.1 in a mean over layers"),
+        "cpu": Profile(config=CPU, seeds=3, seconds=220, detects="a difference of 0.1 in a mean over layers"),
         "smollm": Profile(config=SMOLLM, seeds=0, seconds=300, detects="a difference of 0.1 in a mean over layers"),
         "gpu": Profile(config=CPU, seeds=4, seconds=300, detects="a difference of 0.1 in a mean over layers"),
         "gpu-tiny": Profile(config=SMOKE, seeds=2, seconds=6, detects=None),

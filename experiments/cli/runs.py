@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from experiments.experiment.execution import Job
     from experiments.experiment.protocol import Experiment
 
-SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
-ALWAYS = ("assumes", "rule")  # by one that does not, too
+SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of an experiment that trains variants
+ALWAYS = ("assumes", "rule")  # by the others, too
 LONG = 120  # seconds of a run whose length is said first
 
 
@@ -206,7 +206,7 @@ def run(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     from experiments.commands.side_by_side import side_by_side
     from experiments.experiment.execution import committed_results, conclusions, latest_runs, legend, summary, table
-    from experiments.training.comparing import known_as, named
+    from experiments.training.comparing import Comparing, known_as, named
     from experiments.verdicts.checks import worst
     from experiments.verdicts.words import verdict
     from theory.plans.presets import PRESETS
@@ -236,9 +236,10 @@ def compare(options: argparse.Namespace) -> int:
     entries = []
     for run in runs:
         saved = summary(run)
-        prediction = run.read("prediction.json", dict.fromkeys(SAID if saved["seeds"] else ALWAYS, str))
-        measurement = run.read("measurement.json")
         experiment = catalogue.experiment(known_as(saved["experiment"]))
+        said = SAID if saved["seeds"] and isinstance(experiment, Comparing) else ALWAYS
+        prediction = run.read("prediction.json", dict.fromkeys(said, str))
+        measurement = run.read("measurement.json")
         checks = conclusions(experiment, saved, prediction, measurement=measurement)
         about: dict[str, Any] = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
         rows = table(experiment, prediction, measurement)

@@ -68,7 +68,7 @@ class Reading:
     claims: tuple[str, ...] = (REFIT, SETS)
     profiles: Mapping[str, Profile] = {
         "smoke": Profile(config=SMOKE, seeds=2, seconds=10, detects=None),
-        "cpu": Profile(config=CPU, seeds=2, seconds=240, detects="a difference of 0.02 nats per token"),
+        "cpu": Profile(config=CPU, seeds=3, seconds=360, detects="a difference of 0.02 nats per token"),
         "smollm": Profile(config=SMOLLM, seeds=2, seconds=2400, detects="a difference of 0.05 nats per token"),
         "gpu": Profile(config=CPU, seeds=4, seconds=480, detects="a difference of 0.015 nats per token"),
         "gpu-tiny": Profile(config=SMOKE, seeds=2, seconds=10, detects=None),
