@@ -408,6 +408,23 @@ def test_numbers_of_heads_that_read_layer_1_in_a_trained_model():
     assert len(advice["chosen"]) == 29
 
 
+def test_numbers_of_a_second_text():
+    found = stored("reading-second-text.json")
+    guide = " ".join((ROOT / "experiments/report/text/guide/conversion.md").read_text().split())
+    before = found["losses"]["unchanged"]
+    advice = found["advice"]
+    assert len(before) * 512 == found["tokens"]["judged"]
+    rise = {
+        arm: t_interval([x - y for x, y in zip(found["losses"][arm], before, strict=True)])
+        for arm in ("fixed", "advised")
+    }
+    for interval in rise.values():
+        assert all(f"+{interval.mean:.3f} ± {interval.half_width:.3f}" in page for page in (FINDINGS, guide))
+    assert f"where +{advice['cost']:.3f} was predicted; the unchanged model's loss is {fmean(before):.3f}." in FINDINGS
+    assert f"predicted +{advice['cost']:.3f} ± {1.96 * advice['stderr']:.3f}." in guide
+    assert len(advice["chosen"]) == 29
+
+
 def test_numbers_of_the_layers_of_a_trained_model():
     found = {check["id"].partition("/")[0]: check for check in stored("trained-layers/summary.json")["checks"]}
     line = stored("trained-layers/measurement.json")["SmolLM2-135M/0"]
