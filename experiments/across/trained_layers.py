@@ -7,7 +7,7 @@ is looked at: of the claims this judges what they say of vanilla alone, on one m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
 from experiments.store.work import results
 from experiments.verdicts.checks import Expectation
-from experiments.verdicts.intervals import Interval, t_interval
+from experiments.verdicts.intervals import t_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,7 +118,7 @@ class TrainedLayers:
                 found.append(
                     Expectation.sampled(
                         interval,
-                        Interval(0.0, interval.stderr, interval.half_width),
+                        replace(interval, mean=0.0),  # in which no sign may be seen
                         id=f"{part}/{name}",
                         group=statement,
                         claim=claim,

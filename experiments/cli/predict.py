@@ -173,6 +173,8 @@ def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | 
 
 
 def _print_prediction(result: dict[str, Any], task: str) -> None:
+    from experiments.commands.ranks import NAMED
+
     reached = {True: "attained", False: "an infimum, not attained", None: "attained or not: not known"}
     how = result["method"]
     if result["starts"]:
@@ -186,7 +188,7 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
     words = {
         "zero_loss": "loss of predicting zero",
         "mha": "loss of the best MHA at rank a (an infimum)",
-        "own_gap": f"gap between MHA and {result['plan']} at rank a",
+        **({} if result["plan"] in NAMED else {"own_gap": f"gap between MHA and {result['plan']} at rank a"}),
         "skipv1": "loss of the best SkipV1Former at rank a",
         "gap": "gap between MHA and SkipV1Former at rank a",
         "gap_to_optimum": "gap from MHA at rank a to SkipV1Former's optimum (a = d)",
@@ -195,8 +197,7 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
     }
     numbers = {**result, "own_gap": result["mha"] - result["loss"]}
     for key, text in words.items():
-        if key != "own_gap" or result["plan"] not in ("vanilla", "mha", "skipv1"):
-            print(f"  {numbers[key]:12.6g}  {text}")
+        print(f"  {numbers[key]:12.6g}  {text}")
     if bound := result["paper_bound"]:
         error = f" +- {bound['stderr']:.2g} (standard error)" if bound["stderr"] else ""
         print(f"  {bound['value']:12.6g}  the paper's bound on gap_to_optimum{error}; {bound['method']}")

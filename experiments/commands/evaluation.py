@@ -27,10 +27,9 @@ from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.work import results
 from experiments.training.arms import PromptSource, RecallSource, TextSource
-from experiments.training.by_layer import Average
+from experiments.training.by_layer import Average, token_losses_of
 from experiments.training.device import chosen_device
 from theory.errors import BadInput
-from theory.plans.architecture import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 TENTHS = 10
 FEWEST = 3  # positions in which a model can be seen to learn
-SCORES = 2**23  # numbers that a model answers with at a time: 32 MB
 
 
 def evaluate(
@@ -140,20 +138,6 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
         "sequences": whole.count,
         "tokens": whole.count * task.tokens,
     }
-
-
-def token_losses_of(model: Decoder, task: HeldOut, batch: Batch) -> Tensor:
-    """Return the losses of a batch, (batch, positions); of text, the scores of at most SCORES tokens at a time."""
-    import torch
-
-    from icl.training.objectives import GivenTokens, TextTask
-
-    if not isinstance(task, GivenTokens | TextTask):
-        return task.losses(model(batch.inputs), batch.targets)
-    assert isinstance(model.config.stem, Tokens)
-    positions = max(1, SCORES // (len(batch.inputs) * model.config.stem.vocab))
-    parts = zip(model.hidden(batch.inputs).split(positions, 1), batch.targets.split(positions, 1), strict=True)
-    return torch.cat([task.losses(model.stem.answer(hidden), targets) for hidden, targets in parts], dim=1)
 
 
 def _beside(run: Json, first: Json) -> Json:

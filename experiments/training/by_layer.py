@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.store.folders import Json, UserError
+from theory.plans.architecture import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 TOKENS = 16_384  # of a sample, by default
 AT_A_TIME = 4096  # tokens a forward pass, by default
+SCORES = 2**23  # numbers that a model answers with at a time: 32 MB
 
 
 @dataclass(frozen=True)
@@ -122,3 +124,17 @@ def _by_place(places: dict[int, dict[str, Average]]) -> Json:
         each = [places[place][name].to_json() if name in places[place] else NOTHING for place in sorted(places)]
         averages[name] = {part: [one[part] for one in each] for part in ("mean", "stderr")}
     return averages
+
+
+def token_losses_of(model: Decoder, task: HeldOut, batch: Batch) -> Tensor:
+    """Return the losses of a batch, (batch, positions); of text, at most SCORES scores at a time."""
+    import torch
+
+    from icl.training.objectives import GivenTokens, TextTask
+
+    if not isinstance(task, GivenTokens | TextTask):
+        return task.losses(model(batch.inputs), batch.targets)
+    assert isinstance(model.config.stem, Tokens)
+    positions = max(1, SCORES // (len(batch.inputs) * model.config.stem.vocab))
+    parts = zip(model.hidden(batch.inputs).split(positions, 1), batch.targets.split(positions, 1), strict=True)
+    return torch.cat([task.losses(model.stem.answer(hidden), targets) for hidden, targets in parts], dim=1)

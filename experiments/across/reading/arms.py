@@ -19,15 +19,16 @@ from experiments.across.reading.materials import (
 )
 from experiments.store.desk import Desk
 from experiments.store.folders import Json
+from experiments.training.by_layer import token_losses_of
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
+    from icl.probes.reader_costs import Cell
 
 FIXED, ANY = "skipv1", "skipv1:ratio=1,sink=1"  # the paper's heads; what every head may read, by advice
 ADVICE, TRAINED, RAW, REFITTED, ADVISED, RANDOM = "advice", "unchanged", "raw", "fixed", "advised", "random"
-POSITIONS = 128  # whose scores are made at a time
 FITTED = 2 / 3  # of the sequences of advice, on which linear reads are fitted
 
 
@@ -52,9 +53,6 @@ class Item:
         return f"{self.name}/{self.seed}/{self.arm}"
 
 
-Cell = tuple[int, int]  # a layer and a head, from 1
-
-
 def arms_of(source: Small | Imported) -> tuple[str, ...]:
     """Return what is measured: the unchanged model, and every way to convert heads."""
     drawn = [f"{RANDOM} {k + 1}" for k in range(source.sizes.draws)]
@@ -70,7 +68,7 @@ def count_of(shape: Shape) -> int:
 
 def drawn(shape: Shape, *, seed: int, draw: int) -> list[Cell]:
     """Return as many heads as the fixed choice converts, drawn at random after layer 1."""
-    cells = [(n, h) for n in range(2, shape.layers + 1) for h in range(1, shape.heads + 1)]
+    cells = [(n, h) for n, h in shape.cells() if n > 1]
     return sorted(random.Random(f"{seed} {draw}").sample(cells, count_of(shape)))
 
 
@@ -158,13 +156,10 @@ def measured(given: Material, item: Item, advice: Json) -> Json:
 def losses(model: Decoder, given: Material) -> list[float]:
     """Return the mean loss of every held-out sequence, in nats per token."""
     import torch
-    from torch.nn.functional import cross_entropy
 
-    found = list[float]()
+    from icl.training.objectives import GivenTokens
+
+    task = GivenTokens(given.judged.numpy(), held_out_batch=1)
+    model.eval()
     with torch.no_grad():
-        for row in given.judged:
-            hidden, targets = model.eval().hidden(row[None, :-1])[0], row[1:]
-            parts = zip(hidden.split(POSITIONS), targets.split(POSITIONS), strict=True)
-            sums = [float(cross_entropy(model.stem.answer(x[None])[0], t, reduction="sum")) for x, t in parts]
-            found.append(sum(sums) / len(targets))
-    return found
+        return [float(token_losses_of(model, task, batch).double().mean()) for batch in task.held_out()]

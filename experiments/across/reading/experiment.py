@@ -123,12 +123,6 @@ def rises(measurement: Json, name: str, arm: str, when: str = FIRST) -> list[flo
     return found
 
 
-def null(differences: Sequence[float]) -> Interval:
-    """Return the interval of differences whose mean is 0 and whose spread is theirs: what no sign may be seen in."""
-    mean = fmean(differences)
-    return t_interval([x - mean for x in differences])
-
-
 def _judged(name: str, prediction: Json, measurement: Json) -> Iterator[Expectation]:
     draws = [arm for arm in prediction["arms"] if arm.startswith(RANDOM)]
     for when, words in ((FIRST, "at first"), (FURTHER, "after training on")):
@@ -142,10 +136,10 @@ def _judged(name: str, prediction: Json, measurement: Json) -> Iterator[Expectat
         for key, (claim, statement, more, less) in pairs.items():
             if not more or not less:
                 continue
-            differences = [a - b for a, b in zip(more, less, strict=True)]
+            interval = t_interval([a - b for a, b in zip(more, less, strict=True)])
             yield Expectation.sampled(
-                t_interval(differences),
-                null(differences),
+                interval,
+                replace(interval, mean=0.0),  # in which no sign may be seen
                 id=f"{key}/{name}/{when}",
                 group=f"{statement}, {words}",
                 claim=claim,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -201,12 +200,8 @@ def _bytes() -> Tensor:
 
     from icl.data.sources import documents
 
-    return torch.frombuffer(bytearray(b"".join(_encoded(documents("stdlib")))), dtype=torch.uint8)
-
-
-def _encoded(texts: Iterator[object]) -> Iterator[bytes]:
-    for one in texts:
-        yield str(getattr(one, "text", "")).encode()
+    text = "".join(document.text for document in documents("stdlib"))
+    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
 
 
 def _windows(text: Tensor, context: int) -> Tensor:

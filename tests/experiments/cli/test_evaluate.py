@@ -267,7 +267,7 @@ def test_losses_do_not_depend_on_how_many_scores_are_made_at_a_time(work, monkey
     seen = []
     answer = type(model.stem).answer
     monkeypatch.setattr(type(model.stem), "answer", lambda stem, x: seen.append(x.shape[1]) or answer(stem, x))
-    monkeypatch.setattr(evaluation, "SCORES", 6 * model.config.stem.vocab * 5)
+    monkeypatch.setattr("experiments.training.by_layer.SCORES", 6 * model.config.stem.vocab * 5)
     parts = evaluation.losses(model, task, batches)
     assert seen == [5, 5, 5, 1]
     assert parts["by_sequence"] == pytest.approx(whole["by_sequence"], rel=1e-5)
