@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from experiments.across.reading.materials import Imported, Sizes, Small, material
+from experiments.across.reading.materials import Imported, Sizes, Small, Source, material
 from experiments.drawing import style
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.backends import Serial
@@ -52,7 +53,7 @@ PANELS = {  # by title, the label of the axis and what is drawn
 class Config:
     """Trained vanilla models, by name."""
 
-    models: Mapping[str, Small | Imported]
+    models: Mapping[str, Source]
 
 
 def _judged(tokens: int) -> Sizes:
@@ -70,7 +71,7 @@ SMOLLM = Config(models={"SmolLM2-135M": Imported(folder="data/smollm", text="dat
 class Item:
     """A model, and the seed of its training."""
 
-    source: Small | Imported
+    source: Source
     seed: int
 
 
@@ -107,7 +108,7 @@ class TrainedLayers:
             for name, source in config.models.items()
             for seed in range(max(1, seeds))
         }
-        return results("run", items, work, run=run, label=self.name, backend=Serial())
+        return results("run", items, partial(work, run=run), run=run, label=self.name, backend=Serial())
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Expectation]:
         found = list[Expectation]()
@@ -169,9 +170,9 @@ def _questions(lines: Sequence[Json]) -> dict[str, tuple[str, str, float, list[f
     }
 
 
-def work(item: Item, _: Desk) -> Json:
+def work(item: Item, _: Desk, run: RunFolder) -> Json:
     """Return means by layer over all sequences, and for every sequence means over layers after the first."""
-    given = material(item.source, seed=item.seed)
+    given = material(item.source, seed=item.seed, run=run)
     pairs = given.judged[: len(given.judged) // PAIR * PAIR].split(PAIR)
     losses = list[float]()
     each: dict[str, list[list[float]]] = {}  # by part, a row of layers for every sequence, or every pair

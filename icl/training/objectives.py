@@ -6,6 +6,7 @@ apart by position, of which the training loss is the mean.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -164,10 +165,32 @@ class TextTask:
 
 
 class GivenTokens:
-    """The next token, in nats, of sequences that are given: indices (count, T + 1).  There is nothing to train on."""
+    """The next token, in nats, of sequences that are given: indices (count, T + 1).
 
-    def __init__(self, sequences: np.ndarray, held_out_batch: int = 8) -> None:
+    Args:
+        sequences: Those that are held out.
+        held_out_batch: How many are judged at a time.
+        trained: Those to train on, likewise, in another random order every epoch; by default none.
+    """
+
+    def __init__(self, sequences: np.ndarray, held_out_batch: int = 8, trained: np.ndarray | None = None) -> None:
         self.tokens, self._sequences, self._held_out_batch = sequences.shape[1] - 1, sequences, held_out_batch
+        self._trained = sequences[:0] if trained is None else trained
+
+    @property
+    def identity(self) -> str:
+        digest = hashlib.sha256()
+        for rows in (self._trained, self._sequences):
+            digest.update(repr(rows.shape).encode() + np.ascontiguousarray(rows, np.int64).tobytes())
+        return f"given tokens {digest.hexdigest()}"
+
+    def batch(self, seed: int, step: int, size: int, rows: slice = EVERY) -> Batch:
+        """Return the batch of a step, or these rows of it.  Raises BadInput where there is nothing to train on."""
+        count = len(self._trained)
+        at_least("sequences to train on", count, 1)
+        places = [divmod(number, count) for number in range(step * size, (step + 1) * size)[rows]]
+        orders = {epoch: np.random.default_rng((seed, epoch)).permutation(count) for epoch, _ in places}
+        return _next_token(self._trained[[orders[epoch][place] for epoch, place in places]])
 
     def held_out(self) -> Iterator[Batch]:
         for start in range(0, len(self._sequences), self._held_out_batch):

@@ -10,15 +10,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from experiments.across.reading.materials import (
-    FURTHER_RATE,
-    Imported,
     Material,
-    Small,
+    Source,
     material,
     train,
 )
 from experiments.store.desk import Desk
-from experiments.store.folders import Json
+from experiments.store.folders import Json, RunFolder
 from experiments.training.by_layer import token_losses_of
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
 FIXED, ANY = "skipv1", "skipv1:ratio=1,sink=1"  # the paper's heads; what every head may read, by advice
 ADVICE, TRAINED, RAW, REFITTED, ADVISED, RANDOM = "advice", "unchanged", "raw", "fixed", "advised", "random"
+FIRST_LOSS = 0.2  # of an arm's time, up to its first loss, if it is trained on
 FITTED = 2 / 3  # of the sequences of advice, on which linear reads are fitted
 
 
@@ -44,7 +43,7 @@ class Item:
     """
 
     name: str
-    source: Small | Imported
+    source: Source
     seed: int
     arm: str
 
@@ -53,7 +52,7 @@ class Item:
         return f"{self.name}/{self.seed}/{self.arm}"
 
 
-def arms_of(source: Small | Imported) -> tuple[str, ...]:
+def arms_of(source: Source) -> tuple[str, ...]:
     """Return what is measured: the unchanged model, and every way to convert heads."""
     drawn = [f"{RANDOM} {k + 1}" for k in range(source.sizes.draws)]
     return (TRAINED, REFITTED, ADVISED, *([RAW] if source.sizes.raw else []), *drawn)
@@ -72,26 +71,32 @@ def drawn(shape: Shape, *, seed: int, draw: int) -> list[Cell]:
     return sorted(random.Random(f"{seed} {draw}").sample(cells, count_of(shape)))
 
 
+def draw_of(arm: str) -> int:
+    """Return the number of a random choice of heads, from 1; 0 for other arms."""
+    return int(arm.removeprefix(RANDOM)) if arm.startswith(RANDOM) else 0
+
+
 class Measuring:
     """Measurements, one model in memory at a time.
 
     Args:
+        run: The run that they belong to.
         advice: Of models measured before, by the key of the item: what `advice` returned.
     """
 
-    def __init__(self, advice: dict[str, Json] | None = None) -> None:
-        self.advice = advice or {}
+    def __init__(self, run: RunFolder, advice: dict[str, Json] | None = None) -> None:
+        self._run, self.advice = run, advice or {}
         self._last: tuple[str, Material] | None = None
 
-    def __call__(self, item: Item, _: Desk) -> Json:
+    def __call__(self, item: Item, desk: Desk) -> Json:
         name = f"{item.name}/{item.seed}"
         if self._last is None or self._last[0] != name:
             self._last = None
-            self._last = name, material(item.source, seed=item.seed)
+            self._last = name, material(item.source, seed=item.seed, run=self._run)
         given = self._last[1]
         if item.arm == ADVICE:
             return predicted(given, seed=item.seed, draws=item.source.sizes.draws)
-        return measured(given, item, self.advice.get(f"{name}/{ADVICE}", {}))
+        return measured(given, item, self.advice.get(f"{name}/{ADVICE}", {}), desk)
 
 
 def predicted(given: Material, *, seed: int, draws: int) -> Json:
@@ -125,16 +130,17 @@ def plan_of(arm: str, shape: Shape, *, seed: int, chosen: Sequence[Cell]) -> Pla
 
     if arm in (RAW, REFITTED):
         return resolve(FIXED, shape)
-    cells = chosen if arm == ADVISED else drawn(shape, seed=seed, draw=int(arm.removeprefix(RANDOM)) - 1)
+    cells = chosen if arm == ADVISED else drawn(shape, seed=seed, draw=draw_of(arm) - 1)
     return with_heads(resolve(ANY, shape), cells)
 
 
-def measured(given: Material, item: Item, advice: Json) -> Json:
-    """Return an arm's mean loss, and its losses sequence by sequence; again after training on, if there is any."""
+def measured(given: Material, item: Item, advice: Json, desk: Desk) -> Json:
+    """Return an arm's mean loss, and its losses by sequence; likewise after training on, if it is trained on."""
     from icl.conversion import convert
     from icl.refitting import refitted
 
-    shape, further = given.model.config.shape, item.source.sizes.further
+    shape, sizes = given.model.config.shape, item.source.sizes
+    further = 0 if draw_of(item.arm) > sizes.further_draws else sizes.further
     if item.arm == TRAINED:
         model = given.model
     else:
@@ -147,8 +153,17 @@ def measured(given: Material, item: Item, advice: Json) -> Json:
     found = losses(model, given)
     result: Json = {"loss": fmean(found), "by_sequence": found}
     if further:
-        model = deepcopy(model)
-        train(model, given.further, steps=further, batch=8, rate=FURTHER_RATE, seed=item.seed)
+        desk.show(FIRST_LOSS)
+        train(
+            model if item.arm != TRAINED else deepcopy(model),
+            given.further,
+            steps=further,
+            batch=sizes.batch,
+            rate=sizes.rate,
+            seed=item.seed,
+            folder=desk.folder,
+            report=lambda done: desk.report(FIRST_LOSS + (1 - FIRST_LOSS) * done / further, f"trained on, step {done}"),
+        )
         result["further"] = losses(model, given)
     return result
 

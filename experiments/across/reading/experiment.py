@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from experiments.across.reading.arms import ADVICE, ADVISED, RANDOM, RAW, REFITTED, TRAINED, Item, Measuring, arms_of
-from experiments.across.reading.materials import Imported, Sizes, Small
+from experiments.across.reading.materials import Campaign, Imported, Sizes, Small, Source
 from experiments.drawing import style
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.backends import Serial
@@ -38,7 +38,7 @@ QUANTITY = "difference of held-out losses, nats per token"
 class Config:
     """The models, by name, of which heads are converted."""
 
-    models: Mapping[str, Small | Imported]
+    models: Mapping[str, Source]
 
 
 _SIZES = Sizes(advice=12_288, fitted=12_288, judged=8_192, draws=2, further=40)
@@ -50,9 +50,24 @@ CPU = Config(
 )
 _FEW = Sizes(advice=512, fitted=512, judged=512, draws=1, further=2)
 SMOKE = Config(models={"heads": Small(heads=2, group=1, width=16, layers=3, context=32, steps=20, sizes=_FEW)})
-_MANY = Sizes(advice=24_576, fitted=12_288, judged=16_384, draws=1)
+_KEPT = Sizes(advice=12_288, fitted=12_288, judged=16_384, draws=2, further=240, batch=4)  # a tenth of the training
+_MANY = Sizes(
+    advice=24_576,
+    fitted=24_576,
+    judged=16_384,
+    draws=3,
+    further=200,
+    further_draws=0,
+    further_context=256,
+    batch=1,
+    rate=5e-5,
+)
 SMOLLM = Config(
-    models={**CPU.models, "SmolLM2-135M": Imported(folder="data/smollm", text="data/austen.txt", sizes=_MANY)}
+    models={
+        "campaign": Campaign(sizes=_KEPT),
+        "grouped": Campaign(group=2, sizes=_KEPT),
+        "SmolLM2-135M": Imported(folder="data/smollm", text="data/austen.txt", sizes=_MANY),
+    }
 )
 
 
@@ -69,7 +84,7 @@ class Reading:
     profiles: Mapping[str, Profile] = {
         "smoke": Profile(config=SMOKE, seeds=2, seconds=10, detects=None),
         "cpu": Profile(config=CPU, seeds=3, seconds=360, detects="a difference of 0.02 nats per token"),
-        "smollm": Profile(config=SMOLLM, seeds=2, seconds=2400, detects="a difference of 0.05 nats per token"),
+        "smollm": Profile(config=SMOLLM, seeds=2, seconds=9000, detects="a difference of 0.05 nats per token"),
         "gpu": Profile(config=CPU, seeds=4, seconds=480, detects="a difference of 0.015 nats per token"),
         "gpu-tiny": Profile(config=SMOKE, seeds=2, seconds=10, detects=None),
     }
@@ -86,10 +101,10 @@ class Reading:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        measuring = Measuring()
+        measuring = Measuring(run)
         lines = dict[str, Json]()
         for name, source in config.models.items():
-            for seed in range(seeds if isinstance(source, Small) else 1):
+            for seed in range(1 if isinstance(source, Imported) else seeds):
                 about = Item(name, source, seed, ADVICE)
                 items = [replace(about, arm=arm) for arm in arms_of(source)]
                 measuring.advice |= results(

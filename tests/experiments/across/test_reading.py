@@ -8,6 +8,7 @@ import torch
 
 from experiments.across.reading import arms, materials
 from experiments.across.reading.experiment import EXPERIMENT, SMOKE, rises
+from experiments.store.folders import RunFolder
 from icl.models.decoder import Decoder
 from icl.probes.reader_costs import candidates
 from theory.plans.names import resolve
@@ -95,11 +96,11 @@ def test_all_choices_convert_as_many_heads():
     assert set(candidates(advised)) == {(3, 1), (2, 2)}
 
 
-def test_parts_of_the_text_share_nothing(monkeypatch):
+def test_parts_of_the_text_share_nothing(monkeypatch, tmp_path):
     text = torch.randint(256, (60_000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     monkeypatch.setattr(materials, "_bytes", lambda: text)
     monkeypatch.setattr(materials, "train", lambda *_args, **_options: None)
-    given = materials.material(SOURCE, seed=0)
+    given = materials.material(SOURCE, seed=0, run=RunFolder(tmp_path))
     parts = [given.advice, given.fitted, given.judged, given.further]
     rows = [tuple(row) for part in parts for row in part.tolist()]
     assert len(set(rows)) == len(rows)
