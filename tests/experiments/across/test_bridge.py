@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from experiments.across import bridge
+from experiments.across import bridge, bridge_rows
 from experiments.across.bridge import AREA, ARMS, FAN_IN, MARGIN, OWN_MAP, SMALL
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder, Unfinished
@@ -158,8 +158,8 @@ def test_the_plateau_is_left_at_half_of_the_loss_of_a_guess_among_the_values_of_
     arm = bridge._arm("svformer", CPU.parts[0], CPU, seed=0, rate=0.01)
     assert bridge._reading(record(arm, gain=0.2), arm.source)["left"] == arm.recipe.steps  # ln 16 / 5, below ln 4 / 2
     assert bridge._reading(record(arm, gain=0.17), arm.source)["left"] is None
-    assert bridge._when([10, None, 40, 30]) == "3 of 4, step 35"
-    assert bridge._when([10, None, None]) == "1 of 3"
+    assert bridge_rows._when([10, None, 40, 30]) == "3 of 4, step 35"
+    assert bridge_rows._when([10, None, None]) == "1 of 3"
 
 
 def test_parts_that_are_finished_count(trained, tmp_path, monkeypatch):  # noqa: ARG001
@@ -202,6 +202,8 @@ def test_a_user_s_variant_stands_in_the_table_and_in_every_figure(trained, tmp_p
     assert found["speed/0.02/gqa:group=2"] == "no prediction"
     assert {arm.architecture.kv_heads for arm in trained if arm.label == "gqa:group=2"} == {1}
     head, *table = BRIDGE.table(prediction, measurement)
+    is_own = [row[0] in prediction["own"] for row in table]
+    assert is_own == sorted(is_own, reverse=True)  # one's own stand first
     assert {row[1] for row in table if row[0] == "my.py:mine"} == {*bridge.QUESTIONS, "width"} <= {*BRIDGE.legend}
     assert all(sum(row[0] == arm for row in table) >= 7 for arm in ARMS if arm != BASELINE)
     assert all(len(row) == len(head) for row in table)
