@@ -20,7 +20,7 @@ from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
 from experiments.store.work import results
 from experiments.verdicts.checks import Expectation
-from experiments.verdicts.intervals import t_interval
+from experiments.verdicts.intervals import Interval, t_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,8 +81,8 @@ class TrainedLayers:
     caption = (
         "The first token is a sink with drained values and large states. By layer, means over held-out sequences: (a) "
         "entropy and first token's importance, minus uniform attention's; (b) norms of the first token's value and "
-        "state over the others'; (c) cosines with cross-layer attention to the layer before. Verdicts: 95 % over "
-        "sequences."
+        "state over the others'; (c) cosines with cross-layer attention to the layer before. Intervals: 95 % over "
+        "sequences, in (c) over pairs of them."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CONCENTRATION, SINKS, NEARER, ADDED)
@@ -133,14 +133,16 @@ class TrainedLayers:
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         fig, axes = style.figure(3, width=3.6, height=3.6)
+        lines = {key: line for key, line in measurement.items() if key.split("/")[0] in prediction["models"]}
         for axis, (title, (label, parts)) in zip(axes, PANELS.items(), strict=True):
             for i, part in enumerate(parts):
-                for k, name in enumerate(prediction["models"]):
-                    lines = [line["layers"][part] for key, line in measurement.items() if key.startswith(f"{name}/")]
-                    means = [fmean(x) for x in zip(*lines, strict=True)]
-                    start = 2 if part in (BLOCK, IDENTITY) else 1
-                    places, color = range(start, start + len(means)), ("#2f7fb8", "#d98a2b")[i]
-                    axis.plot(places, means, style.MARKERS[i], color=color, label=None if k else WORDS[part])
+                look: Json = {"color": ("#2f7fb8", "#d98a2b")[i], "marker": style.MARKERS[i], "markersize": 5}
+                start = 2 if part in (BLOCK, IDENTITY) else 1
+                for k, line in enumerate(lines.values()):
+                    means, widths = line["layers"][part], line["half_widths"][part]
+                    intervals = [Interval(mean, 0.0, width) for mean, width in zip(means, widths, strict=True)]
+                    places = range(start, start + len(means))
+                    style.bars(axis, places, intervals, label=None if k else WORDS[part], **look)
             axis.set_title(title)
             axis.set_xlabel("layer")
             axis.set_ylabel(label)
@@ -171,7 +173,7 @@ def _questions(lines: Sequence[Json]) -> dict[str, tuple[str, str, float, list[f
 
 
 def work(item: Item, _: Desk, run: RunFolder) -> Json:
-    """Return means by layer over all sequences, and for every sequence means over layers after the first."""
+    """Return means by layer over all sequences, with their intervals, and for every sequence means over layers."""
     given = material(item.source, seed=item.seed, run=run)
     pairs = given.judged[: len(given.judged) // PAIR * PAIR].split(PAIR)
     losses = list[float]()
@@ -182,9 +184,11 @@ def work(item: Item, _: Desk, run: RunFolder) -> Json:
         loss, added = slopes(given.model, rows)
         each.setdefault(SLOPE, []).extend(added)
         losses += loss
-    layers = {part: [fmean(x) for x in zip(*rows, strict=True)] for part, rows in each.items()}
+    intervals = {part: [t_interval(x) for x in zip(*rows, strict=True)] for part, rows in each.items()}
+    layers = {part: [interval.mean for interval in row] for part, row in intervals.items()}
+    half_widths = {part: [interval.half_width for interval in row] for part, row in intervals.items()}
     sequences = {part: [_over_layers(part, row) for row in rows] for part, rows in each.items()}
-    return {"layers": layers, "sequences": sequences, "loss": fmean(losses)}
+    return {"layers": layers, "half_widths": half_widths, "sequences": sequences, "loss": fmean(losses)}
 
 
 def _over_layers(part: str, row: list[float]) -> float:

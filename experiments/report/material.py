@@ -42,7 +42,7 @@ class Room:
 
     @property
     def name(self) -> str:
-        return self.paper.name if self.paper else "Several papers"
+        return self.paper.name[:1].upper() + self.paper.name[1:] if self.paper else "Several papers"
 
     def holds(self, module: str) -> bool:
         return module.startswith(f"{self.package}.")

@@ -355,7 +355,7 @@ def _draw_first(axis: Axes, prediction: Json, measurement: Json, ways: list[str]
         axis.errorbar([interval.mean], [place], xerr=[interval.half_width], fmt=_marker(prediction, way), **HOLLOW)
     _name_rows(axis, ways)
     axis.axvline(0, color="#999999", linewidth=0.8)
-    axis.set_xlabel(f"first held-out loss less {heads_of(prediction)}'s (nats a token), 95 % each")
+    axis.set_xlabel(f"first held-out loss minus {heads_of(prediction)}'s (nats per token), 95 % each")
     axis.set_title("Before it is trained on")
 
 
@@ -403,7 +403,7 @@ def _draw_during(axis: Axes, prediction: Json, measurement: Json) -> None:
     _say_what_lies_on_another(axis, middles)
     axis.set_xlabel("tokens of training on (% of those from scratch)")
     axis.set_ylabel(
-        f"held-out loss (nats a token), means over seeds;\nbands: 95 % of the difference to {heads}'s trained on"
+        f"held-out loss (nats per token), means over seeds;\nbands: 95 % of the difference to {heads}'s trained on"
     )
     axis.set_title("Trained on")
 
@@ -430,9 +430,9 @@ def _draw_ends(axis: Axes, prediction: Json, measurement: Json) -> None:
     differences, heads = at_the_end(measurement), heads_of(prediction)
     rows = [((name, CONTINUED), _words(name, heads, measurement)) for name in measurement["loss"] if name != CONTINUED]
     rows += [
-        ((SKIPV1, BASELINE), f"skipv1 from scratch\nless {heads} from scratch"),
-        ((MEAN, BASELINE), f"{MEAN}\nless {heads} from scratch"),
-        ((MEAN, SKIPV1), f"{MEAN}\nless skipv1 from scratch"),
+        ((SKIPV1, BASELINE), f"skipv1 from scratch\nminus {heads} from scratch"),
+        ((MEAN, BASELINE), f"{MEAN}\nminus {heads} from scratch"),
+        ((MEAN, SKIPV1), f"{MEAN}\nminus skipv1 from scratch"),
     ]
     for place, (pair, _) in enumerate(reversed(rows)):
         look = {**_look(MEAN if pair[0] == SKIPV1 else pair[0]), "linestyle": "none", "markerfacecolor": "white"}
@@ -442,8 +442,8 @@ def _draw_ends(axis: Axes, prediction: Json, measurement: Json) -> None:
     axis.locator_params(axis="x", nbins=5)
     axis.set_yticks(range(len(rows)), [words for _, words in reversed(rows)], fontsize=8)
     axis.set_xlabel(
-        f"held-out loss at the end (nats a token), less {heads}'s trained on;\n"
-        "below the line, less what is said; 95 % for all of one beginning"
+        f"held-out loss at the end (nats per token), minus {heads}'s trained on;\n"
+        "below the line, minus what is named; 95 % for all of one beginning"
     )
     axis.set_title("At the end")
 
