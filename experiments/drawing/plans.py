@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
+from experiments.drawing.canvas import canvas
 from theory.plans.accounting import depth_reads
 from theory.plans.architecture import Architecture
 from theory.plans.mix import Gated, Learned, Mix, Term, is_number
@@ -32,7 +33,7 @@ def draw(config: Architecture, plan: Plan, title: str) -> Figure:
     layers, heads = plan.shape.layers, plan.shape.heads
     height = min(9.0, 2.2 + 0.24 * layers)
     widths = [*(min(6.0, max(2.8, 1.6 + 0.22 * heads)) for _ in maps), max(3.4, min(6.0, height))]
-    fig = Figure(figsize=(sum(widths) + 0.6, height + 0.9), layout="constrained")
+    fig = canvas(sum(widths) + 0.6, height + 0.9)
     fig.suptitle(f"{title}: {layer_words(config, plan)}", fontsize=10, x=0.01, ha="left")
     axes = list(fig.subplots(1, len(widths), width_ratios=widths, squeeze=False).flat)
     for axis, name in zip(axes, maps, strict=False):

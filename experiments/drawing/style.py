@@ -99,9 +99,9 @@ def drawing() -> Iterator[None]:
 
 def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:
     """Return panels of width x height inches, row by row, with room for a legend under each."""
-    from matplotlib.figure import Figure
+    from experiments.drawing.canvas import canvas
 
-    fig = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    fig = canvas(width * columns, height * rows)
     return fig, list(fig.subplots(rows, columns, squeeze=False).flat)
 
 

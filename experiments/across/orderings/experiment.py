@@ -169,11 +169,11 @@ class ToyOrderings:
         ]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        from matplotlib.figure import Figure
+        from experiments.drawing.canvas import canvas
 
         reports = [Reported(**r) for r in measurement["papers"]]
         rows = figure_rows(prediction, reports)
-        fig = Figure(figsize=(11.5, 1.7 + 0.25 * len(rows)), layout="constrained")
+        fig = canvas(11.5, 1.7 + 0.25 * len(rows))
         toy, loss, words = fig.subplots(1, 3, sharey=True, width_ratios=(1.0, 1.0, 0.75))
         draw_toy(toy, prediction, measurement, rows=rows)
         draw_losses(loss, reports, rows)

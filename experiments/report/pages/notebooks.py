@@ -1,15 +1,16 @@
-"""The notebooks as pages: their text and code, and the file to open in Jupyter."""
+"""The notebooks as pages: their text, code and output, and the file to open in Jupyter."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from experiments.report.material import Material
 from experiments.report.pages import parts
-from experiments.report.prose import fenced
+from experiments.report.prose import escaped, fenced
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 ORDER = ("gap", "variant", "identity", "checkpoint", "toy_and_trained")
@@ -49,6 +50,24 @@ def _page(name: str, notebook: dict[str, Any]) -> str:
 
 
 def _cells(notebook: dict[str, Any]) -> Iterator[str]:
+    """Yield the cells' text, and the code with what it printed; `jupyter execute --inplace` has stored that."""
+    about = ""
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
-        yield text if cell["cell_type"] == "markdown" else fenced(text, "python")
+        if cell["cell_type"] == "markdown":
+            about = text
+            yield text
+            continue
+        yield fenced(text, "python")
+        for kind, outputs in groupby(cell["outputs"], key=lambda output: output["output_type"]):
+            if kind == "stream":
+                yield fenced("".join(line for output in outputs for line in output["text"]))
+            else:
+                yield from (_shown(output["data"], about) for output in outputs)
+
+
+def _shown(data: dict[str, Any], about: str) -> str:
+    """Return what a cell shows as Markdown; a picture is described by the text above its cell."""
+    if "image/png" in data:
+        return f"![{escaped(about)}](data:image/png;base64,{''.join(data['image/png']).strip()})"
+    return fenced("".join(data["text/plain"]))
