@@ -14,9 +14,12 @@ from experiments.across.ladder.setting import FIRST, LAST, RUNGS
 from experiments.across.ladder.verdicts import best, chance, leads, null_rows
 from experiments.across.printed import NANOGPT, reported
 from experiments.across.reading.experiment import rises
+from experiments.campaign.question import Question
+from experiments.campaign.standing import standings
 from experiments.experiment.protocol import Retiring
 from experiments.report.pages.variants import costs
 from experiments.resformer import index as resformer_index
+from experiments.store.folders import Slot
 from experiments.verdicts.intervals import t_interval
 from theory.plans.variants import VARIANTS
 
@@ -311,6 +314,23 @@ def test_numbers_of_conversion_and_decoding():
     assert (
         f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of MHA's time a token, give or take {width:.2f} for all" in FINDINGS
     )
+
+
+def test_what_is_left_of_the_campaign():
+    """Trainings that were added since then leave less."""
+    told = re.findall(r"\| `(text-[a-z-]+)`: .* \| (\d+) \| (\d+) \| (\d+) \|", PAGE)
+    rows = {name: [int(x) for x in numbers] for name, *numbers in told}
+    experiments = map(catalogue.experiment, catalogue.names("scale"))
+    questions = [one for one in experiments if isinstance(one, Question)]
+    now = standings(sorted(questions, key=lambda one: one.order), ROOT / "nowhere", Slot())
+    needed = {one.question.name: one for one in now if one.left}
+    assert set(needed) <= set(rows)
+    assert f"some {sum(hours for _, _, hours in rows.values())} hours of one core" in FINDINGS
+    for name, one in needed.items():
+        trained, left, hours = rows[name]
+        assert trained + left == one.trained + one.left
+        assert trained <= one.trained
+        assert one.seconds / 3600 < 1.3 * hours  # the price of a step is measured anew with every training
 
 
 def test_rows_of_earlier_results_are_those_of_the_table():
