@@ -18,7 +18,7 @@ from icl.published.llama import LLAMA3
 from icl.published.writing import SHARD, dtype_called, named, write_folder
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
-from theory.plans.plan import Plan, limits
+from theory.plans.plan import Plan
 from theory.plans.written import from_json, to_json
 
 TYPE, PREFIX = "crosslayer", "decoder."
@@ -50,11 +50,6 @@ def save(
     numbers, stem = dtype_called(dtype), model.config.stem
     if not isinstance(stem, Tokens):
         raise BadInput("transformers has no place for a model that reads no tokens")
-    if limits(model.plan):
-        raise BadInput(
-            "transformers has no place for a plan that keeps values of the first token alone; `generate` and "
-            "`evaluate` read the folder as it is"
-        )
     about = {
         "architectures": ["CrosslayerForCausalLM"],
         "model_type": TYPE,

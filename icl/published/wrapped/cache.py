@@ -2,8 +2,9 @@
 
 Layer n of a `DynamicCache` or `StaticCache` holds the keys and the values of the plan's layer n that a later token
 attends over, and no others (`icl.models.cache`): of SkipV1Former's later layers half of the values, of SVFormer's none.
-What is neither stands in further layers behind these, as the keys' gates of dynamic values, and the tokens' indices of
-a plan with tables.  Under windows a dynamic cache drops what no layer sees any more.
+What is neither stands in further layers behind these: the keys' gates of dynamic values, the tokens' indices of a plan
+with tables, and values that are read at the first token alone, in one column.  Under windows a dynamic cache drops what
+no layer sees any more.
 
 A cache comes empty, and its layers are then replaced by those of this module, which know what the plan keeps; so all
 that transformers does with a cache (`generate`, beams, crops, copies) it does with this one.
@@ -11,7 +12,7 @@ that transformers does with a cache (`generate`, beams, crops, copies) it does w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -25,10 +26,10 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, St
 from icl.models import cache as decoding
 from icl.models.cache import TOKENS
 from icl.models.decoder import Decoder
+from icl.models.frame import limited
 from icl.models.projections import entry, gate_entry
 from icl.models.reading import Segments
 from theory.errors import BadInput
-from theory.plans.plan import Plan, limits
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,13 @@ class Slot:
     """A layer of a cache: the entries that it holds as keys and as values, "" for none, and what a window leaves.
 
     window      the number of columns that are read at most, itself included; 0: all
+    first       whether only the first token's column is held
     """
 
     keys: str
     values: str
     window: int
-
-
-def unkept(plan: Plan) -> Iterator[str]:
-    """Yield what of a plan has no place in a cache of transformers, one item per line."""
-    if limits(plan):
-        yield "a cache of transformers holds all tokens of a layer, and this plan keeps some values of the first alone"
+    first: bool = False
 
 
 class Kept:
@@ -58,8 +55,6 @@ class Kept:
 
     def __init__(self, decoder: Decoder) -> None:
         self.config = decoder.config
-        for problem in unkept(decoder.plan):
-            raise BadInput(problem)
         self.plan = decoding.Cache(decoder, 1, 1)  # for its readers; it keeps nothing
         layers = range(1, self.config.n_layers + 1)
         there, windows = self.plan.entries, self._windows()
@@ -69,12 +64,13 @@ class Kept:
         for keys, values in pairs:
             read = [windows[name] for name in (keys, values) if name]
             self.slots.append(Slot(keys, values, max(read, default=0) if all(read) else 0))
-        self.places = {name: i for i, pair in enumerate(pairs) for name in pair if name}
+        self.slots += [Slot(name, "", window=0, first=True) for name in self.plan.firsts]
+        self.places = {name: i for i, slot in enumerate(self.slots) for name in (slot.keys, slot.values) if name}
 
     @property
     def follows_places(self) -> bool:
         """True if reading earlier tokens depends on their positions."""
-        return self.config.positions == "bias" or bool(self.plan.shifted)
+        return self.config.positions == "bias" or bool(self.plan.shifted or self.plan.firsts or self.plan.later)
 
     @property
     def windowed(self) -> bool:
@@ -87,7 +83,7 @@ class Kept:
         for layer in range(1, self.config.n_layers + 1):
             window = self.config.window_of(layer) if self.windowed else 0
             for name in self.plan.read[layer - 1] | {gate_entry(layer)}:
-                base, shift = self.plan.shifted.get(name, (name, 0))
+                base, shift = self.plan.shifted.get(name, (self.plan.later.get(name, name), 0))
                 base = TOKENS if base in self.plan.tables else base
                 most = found.get(base, 1)
                 found[base] = max(most, window + shift) if window and most else 0
@@ -101,7 +97,7 @@ class Kept:
         """
         for i, slot in enumerate(self.slots):
             there = cache.layers[i] if i < len(cache.layers) else None
-            if isinstance(there, Growing | Windowed | Fixed):
+            if isinstance(there, Growing | Windowed | Fixed | First | FixedFirst):
                 if there.slot != slot:
                     raise ValueError("past_key_values: it holds what another plan keeps")
                 if batch is not None and there.keys is not None and there.keys.shape[0] != batch:
@@ -121,10 +117,10 @@ def _layer(slot: Slot, cache: AnyCache, there: Any) -> Any:
     if type(like) is StaticLayer or isinstance(like, Fixed):
         if "value_states" not in signature(StaticLayer.lazy_initialization).parameters:
             raise ValueError("past_key_values: static caches know how many heads values have since transformers 5")
-        return Fixed(slot, like.max_cache_len)
+        return (FixedFirst if slot.first else Fixed)(slot, like.max_cache_len)
     if like is not None and type(like) is not DynamicLayer and not isinstance(like, Growing | Windowed):
         raise ValueError(f"past_key_values: of {type(like).__name__}s; a DynamicCache or a StaticCache is filled")
-    return Windowed(slot) if slot.window else Growing(slot)
+    return First(slot) if slot.first else Windowed(slot) if slot.window else Growing(slot)
 
 
 class Growing(DynamicLayer):
@@ -165,6 +161,57 @@ class Fixed(StaticLayer):
                 torch._dynamo.mark_static_address(self.values)
 
 
+class First(DynamicLayer):
+    """A layer that holds the first token's column alone, wherever it is cropped."""
+
+    def __init__(self, slot: Slot) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.slot = slot
+
+    def get_seq_length(self) -> int:
+        return 0 if self.keys is None else 1
+
+    def crop(self, *_: Any, **__: Any) -> None:
+        """Keep the column: tokens that are read from the first one on are kept anew."""
+
+    def keep(self, made: Tensor, here: Tensor) -> Tensor:
+        """Return the first token's column, (batch, heads, 1, width).
+
+        Args:
+            made: What the new tokens have, (batch, heads, T, width).
+            here: Where the first token is among them, (T,) or (batch, T).
+        """
+        here = here.expand(len(made), -1)[:, None, :, None]
+        column = torch.where(here, made, 0).sum(2, keepdim=True)
+        if self.keys is None:
+            self.lazy_initialization(made, made)
+            self.keys, self.values = torch.zeros_like(column), made.new_empty(len(made), 0, 1, 1)
+        self.keys = torch.where(here.any(2, keepdim=True), column, self.keys)
+        return self.keys
+
+
+class FixedFirst(Fixed):
+    """Such a layer, whose column does not move in memory."""
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        super().lazy_initialization(key_states[:, :, :1], value_states[:, :, :1])
+        self.keys, self.values = (x.new_zeros(*x.shape[:2], 1, x.shape[3]) for x in (key_states, value_states))
+        if not torch.compiler.is_compiling():
+            torch._dynamo.mark_static_address(self.keys)
+
+    def get_seq_length(self) -> int:
+        return int(self.is_initialized)
+
+    def keep(self, made: Tensor, here: Tensor) -> Tensor:
+        """Return the first token's column, as `First` does."""
+        if not self.is_initialized:
+            self.lazy_initialization(made, made[:, :0])
+        assert self.keys is not None
+        here = here.expand(len(made), -1)[:, None, :, None]
+        column = torch.where(here, made, 0).sum(2, keepdim=True)
+        return self.keys.copy_(torch.where(here.any(2, keepdim=True), column, self.keys))
+
+
 class Past:
     """A cache during a forward pass, `icl.models.frame.Past` for the decoder.
 
@@ -173,11 +220,15 @@ class Past:
         cache: A cache that is prepared for it, and holds what came before.
         x: The new tokens, embedded, (batch, T, d_model).
         columns: The number of columns, those of the new tokens included.
+        rows: The columns of the new tokens, (T,).
         first: The column of every sequence's first real token, (batch, 1); None: 0.
     """
 
-    def __init__(self, kept: Kept, cache: AnyCache, x: Tensor, *, columns: int, first: Tensor | None) -> None:
+    def __init__(
+        self, kept: Kept, cache: AnyCache, x: Tensor, *, columns: int, rows: Tensor, first: Tensor | None
+    ) -> None:
         self.kept, self.cache, self.columns, self.first = kept, cache, columns, first
+        self.is_first = rows == (0 if first is None else first)
         self.cropped = kept.windowed and not isinstance(cache.layers[0], Fixed)
         self.new, self.nothing = x.shape[1], x.new_empty(len(x), 0, x.shape[1], 1)
         self.seen: dict[str, Tensor] = {}
@@ -204,6 +255,10 @@ class Past:
             made[name] = bank[name] if heads is None else bank[name][:, heads]
         for place, made in by_slot.items():
             self._keep(place, made)
+        for name, kept, heads in plan.made_first[layer - 1]:
+            holder = self.cache.layers[self.kept.places[kept]]
+            assert isinstance(holder, First | FixedFirst)
+            self.seen[kept] = holder.keep(bank[name][:, heads], self.is_first)
         return plan.readers[layer - 1], {name: self._read(name, layer) for name in plan.read[layer - 1]}
 
     def keep_tokens(self, tokens: Tensor | None) -> None:
@@ -242,6 +297,10 @@ class Past:
     def _read(self, name: str, layer: int) -> Tensor:
         """Return an entry of all tokens that are attended over, as the bank would hold it."""
         plan = self.kept.plan
+        if name in plan.firsts:
+            return limited(self.seen[name].expand(-1, -1, self.count(layer), -1), "first", self.held(layer))
+        if name in plan.later:
+            return limited(self._last(plan.later[name], layer), "later", self.held(layer))
         base, shift = plan.shifted.get(name, (name, 0))
         if base in plan.tables:
             table, heads = plan.tables[base]

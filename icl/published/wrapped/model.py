@@ -189,7 +189,7 @@ class CrosslayerForCausalLM(CrosslayerPreTrainedModel, GenerationMixin):
             _check_counted(place)
         if kept.plan.tables and tokens is None:
             raise ValueError("inputs_embeds: a table has rows for tokens, not embedded tokens; give input_ids")
-        past = Past(kept, cache, x, columns=columns, first=place.first)
+        past = Past(kept, cache, x, columns=columns, rows=place.rows, first=place.first)
         past.keep_tokens(tokens)
         causal = place.visible is None and new == columns
         visible = place.rows[:, None] >= place.columns if causal else place.visible

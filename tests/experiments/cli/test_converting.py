@@ -138,7 +138,8 @@ def test_advice_is_a_plan_that_convert_takes(work, tmp_path):
     assert json.loads(described[1])["cache_bytes_of_first_token"] == 16
     generated = outcome(["generate", str(tmp_path / "run"), "--prompt", "one", "--tokens", "3", "--device", "cpu"])
     assert generated[0] == 0
-    refused(["export", str(tmp_path / "run"), "--out", str(tmp_path / "hf")], "values of the first token alone")
+    assert outcome(["export", str(tmp_path / "run"), "--out", str(tmp_path / "hf")])[0] == 0
+    assert json.loads((tmp_path / "hf" / "config.json").read_text())["plan"] == to_json(chosen)
     refused([*line, "--out", str(plan)], "is there already")
 
 

@@ -8,7 +8,6 @@ import torch
 
 from icl.conversion import convert
 from icl.models.cache import Cache, read, step
-from icl.models.decoder import Decoder
 from icl.published import own
 from icl.stacks.decoder import misfit
 from icl.testing import check_identity, generic
@@ -186,14 +185,11 @@ def test_what_has_no_meaning(rule, says):
         plan(SHAPE, **rule)
 
 
-def test_what_has_no_place_for_it_says_so(tmp_path):
+def test_what_has_no_place_for_it_says_so():
     toy = plan(Shape(2, 1), values=lambda n, h: later(v(1, h)) + first(v(n, h)))
     for cover in (toy_heads, reach):
         with pytest.raises(NotCovered, match="do not tell the first one from others"):
             cover(toy)
-    with pytest.raises(BadInput, match="no place for a plan that keeps values of the first token alone"):
-        own.save(Decoder(LLAMA, SINK), tmp_path / "x")
-    assert not (tmp_path / "x").exists()
     latent = replace(LLAMA, n_kv_heads=0, latent=Latent(8, 2))
     found = list(misfits(latent, resolve("skipv1:sink=1", latent.shape)))
     assert any("told apart by where they stand" in problem for problem in found)
@@ -205,12 +201,25 @@ def test_what_has_no_place_for_it_says_so(tmp_path):
         resolve("skipv1:sink=2", SHAPE)
 
 
-def test_transformers_caches_have_no_place_for_it():
-    pytest.importorskip("transformers")
-    from icl.published.wrapped.cache import kept_by
-
-    with pytest.raises(ValueError, match="keeps some values of the first alone"):
-        kept_by(Decoder(LLAMA, SINK), "past_key_values")
+@pytest.mark.parametrize("name", PLANS)
+def test_transformers_reads_what_is_written(name, tmp_path):
+    """Padded prompts of unlike length, token by token, cropped and read again."""
+    transformers = pytest.importorskip("transformers")
+    model = generic(LLAMA, PLANS[name], 2)
+    own.save(model, tmp_path / "x")
+    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "x", trust_remote_code=True).eval()
+    tokens, real = some_tokens(2), torch.ones(2, 13, dtype=torch.long)
+    real[0, :4] = 0
+    cache = transformers.DynamicCache()
+    with torch.no_grad():
+        alone = model(tokens[:1, 4:]).float(), model(tokens[1:]).float()
+        for start, end in ((0, 3), (3, 6), (6, 12), (12, 13)):
+            answer = found(tokens[:, start:end], attention_mask=real[:, :end], past_key_values=cache).logits
+        for row, expected in enumerate(alone):
+            check_identity(answer[row, -1], expected[0, -1], terms=300)
+        cache.crop(-13)
+        again = found(tokens, attention_mask=real, past_key_values=cache).logits
+        check_identity(again[1], alone[1][0], terms=300)
 
 
 def test_bf16_is_near():

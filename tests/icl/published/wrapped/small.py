@@ -27,6 +27,8 @@ CONFIGS = {
     "shifted-values": CONFIG,
     "differential": ALONE,
     "gated-value-embeddings": CONFIG,
+    "skipv1:sink=1": CONFIG,
+    "window skipv1:sink=1": replace(CONFIG, window=5),
     "latent skipv1": replace(ALONE, latent=Latent(16, 4)),
     "window skipv1": replace(CONFIG, window=5),
     "windows shifted-values": replace(CONFIG, windows=(3, 7)),

@@ -25,6 +25,7 @@ LEFT = {
     "differential": "pairs of heads",
     "latent skipv1": "latent",
     "window skipv1": "windows",
+    "window skipv1:sink=1": "windows",
     "windows shifted-values": "windows",
     "some-windows vanilla": "windows",
     "bias shifted-values": "biases",
