@@ -12,7 +12,7 @@ class Canvas(Figure):
 
     def _repr_png_(self) -> bytes:
         png = BytesIO()
-        self.savefig(png, format="png")
+        self.savefig(png, format="png", bbox_inches="tight")
         return png.getvalue()
 
 
