@@ -66,9 +66,14 @@ def count_of(shape: Shape) -> int:
 
 
 def drawn(shape: Shape, *, seed: int, draw: int) -> list[Cell]:
-    """Return as many heads as the fixed choice converts, drawn at random after layer 1."""
-    cells = [(n, h) for n, h in shape.cells() if n > 1]
-    return sorted(random.Random(f"{seed} {draw}").sample(cells, count_of(shape)))
+    """Return as many heads as the fixed choice converts, drawn at random after layer 1; other ones for each draw."""
+    cells, chosen = [(n, h) for n, h in shape.cells() if n > 1], list[list[tuple[int, int]]]()
+    for k in range(draw + 1):
+        source = random.Random(f"{seed} {k}")
+        while (found := sorted(source.sample(cells, count_of(shape)))) in chosen:
+            pass
+        chosen.append(found)
+    return chosen[draw]
 
 
 def draw_of(arm: str) -> int:
@@ -154,8 +159,9 @@ def measured(given: Material, item: Item, advice: Json, desk: Desk) -> Json:
     result: Json = {"loss": fmean(found), "by_sequence": found}
     if further:
         desk.show(FIRST_LOSS)
+        model = deepcopy(model) if item.arm == TRAINED else model
         train(
-            model if item.arm != TRAINED else deepcopy(model),
+            model,
             given.further,
             steps=further,
             batch=sizes.batch,

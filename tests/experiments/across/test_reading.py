@@ -1,6 +1,7 @@
 """`reading`: verdicts turn with what they judge, and arms convert the heads that they name."""
 
 from copy import deepcopy
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -8,10 +9,12 @@ import torch
 
 from experiments.across.reading import arms, materials
 from experiments.across.reading.experiment import EXPERIMENT, SMOKE, rises
+from experiments.store.desk import LocalDesk
 from experiments.store.folders import RunFolder
 from icl.models.decoder import Decoder
 from icl.probes.reader_costs import candidates
 from theory.plans.names import resolve
+from theory.plans.plan import Shape
 
 SOURCE = SMOKE.models["heads"]
 SIZES = SOURCE.sizes
@@ -84,9 +87,12 @@ def test_what_was_measured_is_drawn():
 def test_all_choices_convert_as_many_heads():
     shape = SOURCE.architecture.shape
     assert arms.count_of(shape) == len(candidates(resolve("skipv1", shape)))
-    one, other = (arms.drawn(shape, seed=0, draw=k) for k in (0, 2))
+    one, *others = (arms.drawn(shape, seed=0, draw=k) for k in range(2))
     assert len(set(one)) == len(one) == arms.count_of(shape)
-    assert one != other
+    few = Shape(6, 2)  # of which the first two draws would be the same
+    sets = [tuple(arms.drawn(few, seed=0, draw=k)) for k in range(20)]
+    assert len(set(sets)) == 20
+    assert one not in others
     assert all(layer > 1 for layer, _ in one)
     assert arms.drawn(shape, seed=0, draw=0) == one
     drawn = arms.plan_of("random 1", shape, seed=0, chosen=())
@@ -118,3 +124,18 @@ def test_training_lowers_the_loss():
     materials.train(model, rows, steps=30, batch=4, rate=0.01, seed=0)
     assert fmean(arms.losses(model, given)) < before - 1
     assert not model.training
+
+
+def test_what_is_trained_on_is_judged_again(tmp_path):
+    """The unchanged model too, which stays as it is for the other arms."""
+    run = RunFolder(tmp_path)
+    measuring = arms.Measuring(run)
+    for arm in ("unchanged", "raw"):
+        item = arms.Item("heads", SOURCE, 0, arm)
+        line = measuring(item, LocalDesk(item.key, run, lambda *_: None))
+        assert line["further"] != line["by_sequence"]
+    again = measuring(replace(item, arm="unchanged"), LocalDesk("again", run, lambda *_: None))
+    assert (
+        again["loss"]
+        == arms.Measuring(run)(replace(item, arm="unchanged"), LocalDesk("new", run, lambda *_: None))["loss"]
+    )
