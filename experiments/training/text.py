@@ -18,6 +18,7 @@ from experiments.training.printed import BASELINE
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Tokens
 from theory.plans.names import resolve
+from theory.plans.suggestions import hint
 
 if TYPE_CHECKING:
     from icl.data.shards import Manifest
@@ -33,7 +34,8 @@ def prepared(name: str, vocab: int = VOCAB) -> Path:
     if (Path(name) / "manifest.json").is_file():
         return Path(name)
     if name != STDLIB and not Path(name).exists():
-        raise UserError(f"there is no folder {name}; make one with `crosslayer data prepare SOURCE --out {name}`")
+        meant = hint(name, [STDLIB], f"make one with `crosslayer data prepare SOURCE --out {name}`")
+        raise UserError(f"there is no folder {name}; {meant}")
     if name != STDLIB:
         raise UserError(f"{name} holds no prepared data; make some with `crosslayer data prepare {name} --out FOLDER`")
     folder = Path(DATA, f"{STDLIB}-{vocab}")

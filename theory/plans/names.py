@@ -175,7 +175,10 @@ def checked(plan: Plan, config: Architecture) -> Plan:
 
 def resolve(text: str, shape: Shape) -> Plan:
     """Return the plan that `text` names for a shape.  Raises BadName."""
-    return joined([_plan(part, shape) for part in text.split("+")])
+    parts = text.split("+")
+    if twice := next((part for part in parts if parts.count(part) > 1), None):
+        raise BadName(f"{twice} is there twice")
+    return joined([_plan(part, shape) for part in parts])
 
 
 def joined(plans: Sequence[Plan]) -> Plan:

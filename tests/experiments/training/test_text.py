@@ -22,6 +22,8 @@ from theory.plans.names import resolve
 def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert text_data.prepared(str(data)) == data
+    with pytest.raises(UserError, match="there is no folder stdlb; did you mean stdlib"):
+        text_data.prepared("stdlb")
     with pytest.raises(UserError, match=r"there is no folder nowhere; make one with `crosslayer data prepare SOURCE"):
         text_data.prepared("nowhere")
     made = []

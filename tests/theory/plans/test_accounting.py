@@ -181,6 +181,7 @@ def test_blocks_of_whole_layers_end_with_a_layer(layers):
         ("llama-350m", "mhc:diagonal=1e400", "gains, scales, biases and bases must be finite"),
         ("llama-350m", "window:size=-1", "window: window must not be negative, got -1"),
         ("llama-350m", "window+window:size=3", "window is there twice"),
+        ("llama-350m", "skipv1+skipv1", "skipv1 is there twice"),
         ("llama-350m", "window:length=3", "window has no option 'length'; it takes size"),
         ("llama-350m", "gqa:group=3", "groups of 3 do not divide 16 heads"),
         ("llama-350m", "mla+skipkv1", "keys must be its own or follow all its values"),
