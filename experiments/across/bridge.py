@@ -105,7 +105,7 @@ class Config:
         return any(len(part.rates) > 1 for part in self.parts)
 
     def names(self, part: Part) -> tuple[str, ...]:
-        return part.arms or (*self.arms, *(asked.name for asked in self.own))
+        return part.arms or (*self.arms, *(variant.name for variant in self.own))
 
     def source(self, part: Part) -> RecallSource:
         size = self.symbols
@@ -195,7 +195,7 @@ class Bridge:
     def predict(self, config: Config) -> Json:
         compared = [arm for arm in config.arms if arm not in (BASELINE, TWIN)]
         plans: dict[str, Plan | None] = {arm: own_map(TOY) if arm == OWN_MAP else resolve(arm, TOY) for arm in compared}
-        plans |= {asked.name: asked.toy for asked in config.own}
+        plans |= {variant.name: variant.toy for variant in config.own}
         rates = "; ".join(f"{part.key}: {', '.join(map(str, part.rates))}" for part in config.parts)
         tuned = f"per arm and part by area, on {config.parts[0].tuning} seeds that are not compared: {rates}"
         return {
@@ -223,12 +223,12 @@ class Bridge:
         records = list[Json]()
         for label in ("rates", "seeds"):
             wanted = list(dict.fromkeys(arm for arms in answers.values() for arm in arms))
-            found = stacks.train_stacked(wanted, run, f"bridge, {label}")
-            done = {part for part, arms in answers.items() if all(arm in found for arm in arms)}
+            trained = stacks.train_stacked(wanted, run, f"bridge, {label}")
+            done = {part for part, arms in answers.items() if all(arm in trained for arm in arms)}
             if not done:
-                raise Unfinished(f"bridge, {label}: {len(found)} of {len(wanted)} trainings are finished")
-            answers = {part: steps[part].send(found) for part in answers if part in done}
-            records += found.values()
+                raise Unfinished(f"bridge, {label}: {len(trained)} of {len(wanted)} trainings are finished")
+            answers = {part: steps[part].send(trained) for part in answers if part in done}
+            records += trained.values()
         parts = {part.key: numbers for part, numbers in answers.items()}
         tables = {what: {k: x for p in parts.values() for k, x in p.pop(what).items()} for what in ("losses", "best")}
         tuning = {"tuned": config.tuned, **tables}

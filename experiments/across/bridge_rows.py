@@ -90,13 +90,13 @@ def _rows_of_areas(key: str, prediction: Json, measurement: Json) -> list[Row]:
     gains = against_baseline(areas[BASELINE], {name: x for name, x in areas.items() if name != BASELINE})
     both = zip(part["half"][BASELINE], part["area"][BASELINE], strict=True)
     slower = t_interval([half - area for half, area in both])
-    found = []
+    rows_of_arms = []
     for name, gain in gains.items():
         rate = f"{measurement['tuning']['best'][f'{key}, {name}']:g}{' (an end)' * (f'{key}, {name}' in ends)}"
         where, right = (name, part["question"], part["scale"]), f"{fmean(part['right'][name]):.2f}"
         shown = {"rate": rate, "right": right, "left": _when(part["left"][name])}
-        found.append(_row(where, gain, gains[TWIN], different=slower, prediction=prediction, **shown))
-    return found
+        rows_of_arms.append(_row(where, gain, gains[TWIN], different=slower, prediction=prediction, **shown))
+    return rows_of_arms
 
 
 def _rows_of_widths(prediction: Json, measurement: Json) -> list[Row]:

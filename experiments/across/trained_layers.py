@@ -111,12 +111,12 @@ class TrainedLayers:
         return results("run", items, partial(work, run=run), run=run, label=self.name, backend=Serial())
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Expectation]:
-        found = list[Expectation]()
+        expectations = list[Expectation]()
         for name in prediction["models"]:
             lines = [line["sequences"] for key, line in measurement.items() if key.startswith(f"{name}/")]
             for part, (claim, statement, predicted, differences) in _questions(lines).items():
                 interval = t_interval(differences)
-                found.append(
+                expectations.append(
                     Expectation.sampled(
                         interval,
                         replace(interval, mean=0.0),  # in which no sign may be seen
@@ -129,7 +129,7 @@ class TrainedLayers:
                         quantity=QUANTITY,
                     )
                 )
-        return found
+        return expectations
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         fig, axes = style.figure(3, width=3.6, height=3.6)
@@ -224,9 +224,9 @@ def by_layer(model: Decoder, inputs: Tensor) -> dict[str, list[list[float]]]:
         sizes = attention.value_spectrum(at.values)
         parts[FILLED].append(sizes.sum(-1).square() / sizes.square().sum(-1))
         if before:
-            found = cosines(at, *before.pop())
+            cosine_of = cosines(at, *before.pop())
             for name in near:
-                near[name].append(found[name])
+                near[name].append(cosine_of[name])
         before.append((at.keys[0], at.values[0]))
 
     observed(model, inputs, attention=see, state=lambda x: parts[STATE].append(ratio(states.state_norms(x))))
@@ -247,18 +247,18 @@ def slopes(model: Decoder, rows: Tensor) -> tuple[list[float], list[list[float]]
     mixed = convert(model, "resformer-learned", "first", shared=True)
     weights = [mixed.learned[f"w_first_{n}"] for n in range(2, model.config.n_layers + 1)]
     frozen = [p for p in mixed.parameters() if p.requires_grad and not any(p is w for w in weights)]
-    losses, found = list[float](), list[list[float]]()
+    losses, gradients = list[float](), list[list[float]]()
     try:
         for parameter in frozen:
             parameter.requires_grad_(False)
         for row in rows:
             loss = cross_entropy(mixed(row[None, :-1])[0], row[1:])
             losses.append(float(loss.detach()))
-            found.append([float(g) for g in torch.autograd.grad(loss, weights)])
+            gradients.append([float(g) for g in torch.autograd.grad(loss, weights)])
     finally:
         for parameter in frozen:
             parameter.requires_grad_(True)
-    return losses, found
+    return losses, gradients
 
 
 EXPERIMENT: Experiment = TrainedLayers()

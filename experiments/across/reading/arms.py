@@ -70,9 +70,9 @@ def drawn(shape: Shape, *, seed: int, draw: int) -> list[Cell]:
     cells, chosen = [(n, h) for n, h in shape.cells() if n > 1], list[list[tuple[int, int]]]()
     for k in range(draw + 1):
         source = random.Random(f"{seed} {k}")
-        while (found := sorted(source.sample(cells, count_of(shape)))) in chosen:
+        while (cells_drawn := sorted(source.sample(cells, count_of(shape)))) in chosen:
             pass
-        chosen.append(found)
+        chosen.append(cells_drawn)
     return chosen[draw]
 
 
@@ -109,7 +109,7 @@ def predicted(given: Material, *, seed: int, draws: int) -> Json:
     from icl.probes.reader_costs import costs
 
     rows, shape = given.advice, given.model.config.shape
-    found = costs(
+    estimates = costs(
         given.model,
         resolve(ANY, shape),
         rows[:, :-1],
@@ -117,15 +117,15 @@ def predicted(given: Material, *, seed: int, draws: int) -> Json:
         fitted=round(FITTED * len(rows)),
     )
     count = count_of(shape)
-    cost, stderr = found.predicted(count)
-    chosen = found.chosen(count)
+    cost, stderr = estimates.predicted(count)
+    chosen = estimates.chosen(count)
     sets = {f"{RANDOM} {k + 1}": drawn(shape, seed=seed, draw=k) for k in range(draws)}
-    scores = found.scores()[0].tolist()
+    scores = estimates.scores()[0].tolist()
     return {
-        "cost": {ADVISED: cost, **{name: found.of(cells)[0] for name, cells in sets.items()}},
-        "stderr": {ADVISED: stderr, **{name: found.of(cells)[1] for name, cells in sets.items()}},
+        "cost": {ADVISED: cost, **{name: estimates.of(cells)[0] for name, cells in sets.items()}},
+        "stderr": {ADVISED: stderr, **{name: estimates.of(cells)[1] for name, cells in sets.items()}},
         "chosen": [list(cell) for cell in chosen],
-        "scores": [[n, h, score] for (n, h), score in zip(found.cells, scores, strict=True)],
+        "scores": [[n, h, score] for (n, h), score in zip(estimates.cells, scores, strict=True)],
     }
 
 
@@ -155,8 +155,8 @@ def measured(given: Material, item: Item, advice: Json, desk: Desk) -> Json:
             model = convert(given.model, plan, "first", shared=not further)
         else:
             model, _ = refitted(given.model, plan, given.fitted[:, :-1], shared=not further)
-    found = losses(model, given)
-    result: Json = {"loss": fmean(found), "by_sequence": found}
+    first_losses = losses(model, given)
+    result: Json = {"loss": fmean(first_losses), "by_sequence": first_losses}
     if further:
         desk.show(FIRST_LOSS)
         model = deepcopy(model) if item.arm == TRAINED else model

@@ -129,13 +129,13 @@ class Reading:
 
 def rises(measurement: Json, name: str, arm: str, when: str = FIRST) -> list[float]:
     """Return by how much each sequence's loss is above that of the unchanged model, of all seeds."""
-    lines, found = measurement["lines"], []
+    lines, differences = measurement["lines"], list[float]()
     for key, line in lines.items():
         model, seed, this = key.split("/")
         if (model, this) == (name, arm) and when in line:
             before = lines[f"{name}/{seed}/{TRAINED}"][when]
-            found += [a - b for a, b in zip(line[when], before, strict=True)]
-    return found
+            differences += [a - b for a, b in zip(line[when], before, strict=True)]
+    return differences
 
 
 def _judged(name: str, prediction: Json, measurement: Json) -> Iterator[Expectation]:
@@ -197,9 +197,9 @@ def draw_rises(axis: Axes, prediction: Json, measurement: Json) -> None:
         for when, face in ((FIRST, look["color"]), (FURTHER, "white")):
             if not rises(measurement, name, TRAINED, when):
                 continue
-            found = [(x, rises(measurement, name, arm, when)) for x, arm in zip(places, arms, strict=True)]
-            shown = [(x, t_interval(differences)) for x, differences in found if differences]
-            label = name if when == FIRST else f"{name}, trained on"
+            by_place = [(x, rises(measurement, name, arm, when)) for x, arm in zip(places, arms, strict=True)]
+            shown = [(x, t_interval(differences)) for x, differences in by_place if differences]
+            label = name if when == FIRST else None
             style.bars(axis, [x for x, _ in shown], [y for _, y in shown], markerfacecolor=face, label=label, **look)
         costs = [line["cost"] for key, line in measurement["advice"].items() if key.startswith(f"{name}/")]
         known = [(x, fmean(one[arm] for one in costs)) for x, arm in zip(places, arms, strict=True) if arm in costs[0]]
