@@ -172,7 +172,7 @@ class First(DynamicLayer):
         return 0 if self.keys is None else 1
 
     def crop(self, *_: Any, **__: Any) -> None:
-        """Keep the column: tokens that are read from the first one on are kept anew."""
+        """Keep the column: tokens that are read from the first one on are kept again."""
 
     def keep(self, made: Tensor, here: Tensor) -> Tensor:
         """Return the first token's column, (batch, heads, 1, width).
