@@ -404,28 +404,43 @@ def test_numbers_of_heads_that_read_layer_1_in_a_trained_model():
     prediction, measurement = both_of("reading")
     guide = (ROOT / "experiments/report/text/guide/conversion.md").read_text()
     model = "SmolLM2-135M"
+    draws = [arm for arm in prediction["arms"] if arm.startswith("random")]
     assert model in prediction["models"]
-    rise = {arm: t_interval(rises(measurement, model, arm)) for arm in ("raw", "fixed", "random 1", "advised")}
-    for interval in rise.values():
-        assert all(f"+{interval.mean:.3f} ± {interval.half_width:.3f} |" in page for page in (PAGE, guide))
+    assert len(draws) == 3
+
+    def told(name, arm, when="by_sequence"):
+        rise = t_interval(rises(measurement, name, arm, when))
+        return f"{rise.mean:+.3f} ± {rise.half_width:.3f} |"
+
     (advice,) = (line for key, line in measurement["advice"].items() if key.startswith(model))
-    assert f"| +{advice['cost']['advised']:.3f} | +{rise['advised'].mean:.3f}" in PAGE
-    assert f"+{advice['cost']['advised']:.3f} ± {1.96 * advice['stderr']['advised']:.3f} |" in guide
-    found = {check["id"]: check for check in stored("reading/summary.json")["checks"]}
-    less = (found[f"{key}/{model}/by_sequence"] for key in ("random", "fixed"))
-    first, second = (f"{check['measured']:.3f} ± {check['tolerance']:.3f}" for check in less)
-    assert f"cost {first} less than random ones, and {second} less than the third of each layer" in FINDINGS
-    assert all(check["verdict"] == "agrees" for name, check in found.items() if model in name)
-    for name in ("heads", "grouped"):
-        first = [t_interval(rises(measurement, name, arm)) for arm in ("raw", "fixed", "advised")]
-        further = [t_interval(rises(measurement, name, arm, "further")) for arm in ("raw", "advised")]
-        for interval in (*first, *further):
-            told = f"{interval.mean:+.3f} ± {interval.half_width:.3f}".replace("-", "\u2212")
-            assert told in FINDINGS, told
-    assert found["predicted/heads"]["verdict"] == "contradicts"
-    before = measurement["lines"][f"{model}/0/unchanged"]["loss"]
-    assert all(f"{before:.3f}" in page for page in (PAGE, guide))
     assert len(advice["chosen"]) == 29
+    for arm in ("raw", "fixed", "advised", *draws):
+        cost = f"{advice['cost'][arm]:+.3f}" if arm in advice["cost"] else ""
+        spread = f" ± {1.96 * advice['stderr'][arm]:.3f}" if cost else ""
+        further = "" if arm in draws else f" {told(model, arm, 'further')}"
+        assert f"| {cost} | {told(model, arm)}{further}".replace("|  |", "| |") in PAGE
+        assert f"| {cost}{spread} | {told(model, arm)}{further}".replace("|  |", "| |") in guide
+    found = {check["id"]: check for check in stored("reading/summary.json")["checks"]}
+    assert {check["verdict"] for check in found.values()} == {"agrees"}
+    keys = (
+        f"{key}/{model}/{when}"
+        for key, when in (("random", "by_sequence"), ("fixed", "by_sequence"), ("fixed", "further"))
+    )
+    random, fixed, further = (f"{found[key]['measured']:.3f} ± {found[key]['tolerance']:.3f}" for key in keys)
+    assert f"cost {random} less than random ones, and {fixed} less than the third of each layer" in FINDINGS
+    assert f"after 200 steps {further} less" in FINDINGS
+    for name in ("campaign", "grouped"):
+        for arm in ("raw", "fixed", "advised"):
+            assert told(name, arm) in FINDINGS
+            assert told(name, arm, "further") in FINDINGS
+        assert f"{told(name, 'random 1').removesuffix(' |')}; {told(name, 'random 2')}" in FINDINGS
+        costs = [line["cost"]["advised"] for key, line in measurement["advice"].items() if key.startswith(name)]
+        assert f"{told(name, 'advised')} {fmean(costs):+.3f} |" in FINDINGS
+    second = rises(measurement, model, "random 2")
+    assert sum(rise > 4 for rise in second) == 5
+    assert f"the median sequence loses {median(second):.2f}, but five of {len(second)} lose more than 4" in FINDINGS
+    before = measurement["lines"][f"{model}/0/unchanged"]
+    assert all(f"{loss:.3f}" in page for page in (PAGE, guide) for loss in (before["loss"], fmean(before["further"])))
 
 
 def test_numbers_of_a_second_text():

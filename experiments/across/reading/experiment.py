@@ -205,7 +205,10 @@ def draw_rises(axis: Axes, prediction: Json, measurement: Json) -> None:
         known = [(x, fmean(one[arm] for one in costs)) for x, arm in zip(places, arms, strict=True) if arm in costs[0]]
         style.crosses(axis, [x for x, _ in known], [y for _, y in known], label=None if i else "predicted")
     axis.set_xticks(range(len(arms)), arms, rotation=30)
-    axis.set_yscale("symlog", linthresh=0.01)
+    if axis.dataLim.ymin > 0:
+        axis.set_yscale("log")
+    else:
+        axis.set_yscale("symlog", linthresh=0.01)
     axis.set_ylabel("loss above the unchanged model's (nats per token)")
     axis.set_title("Ways to choose heads")
 
