@@ -72,23 +72,36 @@ def verify(*ids: str, afresh: bool = False) -> list[Verification]:
     return verifications([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)
 
 
-def mutate(*ids: str, afresh: bool = False, source: bool = False, keep: Path | None = None) -> list[Mutation]:
+def mutate(
+    *ids: str,
+    afresh: bool = False,
+    source: bool = False,
+    keep: Path | None = None,
+    minutes: float | None = None,
+) -> list[Mutation]:
     """Alter, one at a time, what these ledger entries' checks call in `theory`, by default of all.
 
     afresh: what is remembered, too.
     source: places in the source of the modules that prove the entries, not results of what their checks call.
-    keep: a folder into which all is put that is known of entries that nothing survives without a reason.
+    keep: a folder into which all is put that is known of entries that nothing survives without a reason, also if it
+        does not come to its end.
+    minutes: after which it stops; None: it goes on to its end.
 
-    Raises UserError for an id that is not there, or an entry that does not stand as it is.
+    Raises Unfinished if time is up; UserError for an id that is not there, or an entry that does not stand as it is.
     """
+    from time import time
+
     from experiments.experiment.execution import committed_results
     from experiments.ledger.fates import keep_fates
     from experiments.ledger.mutation import mutations
+    from experiments.store.folders import Slot
     from experiments.toys.exempt import UNJUDGED
 
     ledger = catalogue.claims()
     claims, known = [catalogue.claim(name) for name in ids or ledger], committed_results() / "ledger"
-    done = mutations(claims, ledger, UNJUDGED, afresh=afresh, source=source, known=known)
-    if keep is not None:
-        keep_fates(list(ledger.values()), ledger, UNJUDGED, kept=keep, source=source)
-    return done
+    slot = Slot() if minutes is None else Slot(deadline=time() + 60 * minutes)
+    try:
+        return mutations(claims, ledger, UNJUDGED, afresh=afresh, source=source, known=known, slot=slot)
+    finally:
+        if keep is not None:
+            keep_fates(list(ledger.values()), ledger, UNJUDGED, kept=keep, source=source)

@@ -9,7 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.commands import OUT, Commands
+from experiments.cli.commands import OUT, Commands, positive
+from experiments.cli.tables import print_unfinished
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ def add_to(commands: Commands) -> None:
         help="with --mutate: put there what is known of all entries that nothing survives without a reason, as it is "
         "committed in results/ledger, from where another run goes on",
     )
+    command.add_argument(
+        "--minutes",
+        type=positive,
+        help="with --mutate: stop then; the same command goes on, and --keep has what is known",
+    )
 
     command = commands.add(
         "claim", claim, "show everything on one entry of the claims ledger", "crosslayer claim skipv1.gap"
@@ -62,6 +68,8 @@ def verify(options: argparse.Namespace) -> int:
         raise UserError("--source says what --mutate alters: give both")
     if options.keep is not None:
         raise UserError("--keep is for what --mutate finds: give both")
+    if options.minutes is not None:
+        raise UserError("--minutes is how long --mutate may take: give both")
     done = runs.verify(*dict.fromkeys(options.ids), afresh=options.afresh)
     if options.json:
         from experiments.cli.claim import verification_json
@@ -87,8 +95,14 @@ def verify(options: argparse.Namespace) -> int:
 def _mutate(options: argparse.Namespace) -> int:
     from experiments import runs
     from experiments.ledger.fates import stale
+    from experiments.store.folders import Unfinished
 
-    done = runs.mutate(*dict.fromkeys(options.ids), afresh=options.afresh, source=options.source, keep=options.keep)
+    about = {"afresh": options.afresh, "source": options.source, "keep": options.keep, "minutes": options.minutes}
+    try:
+        done = runs.mutate(*dict.fromkeys(options.ids), **about)
+    except Unfinished as stop:
+        print_unfinished(stop)
+        return 0
     if options.json:
         print(json.dumps([_mutation_json(m) for m in done], indent=1))
         return int(any(m.unexcused for m in done))

@@ -59,7 +59,7 @@ from experiments.ledger.fates import (
 from experiments.ledger.probing import shown
 from experiments.ledger.verify import entry_of, premises
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError, cache
+from experiments.store.folders import Json, RunFolder, Slot, UserError, cache
 from experiments.store.sources import ROOTS, closure
 from experiments.store.work import results
 
@@ -90,6 +90,7 @@ def mutations(
     afresh: bool = False,
     source: bool = False,
     known: Path | None = None,
+    slot: Slot | None = None,
 ) -> list[Mutation]:
     """Return the fate of each entry, in order; premises are altered too.
 
@@ -97,12 +98,13 @@ def mutations(
     afresh    nothing is remembered
     source    the source of what proves an entry is altered, not the results of what its checks call
     known     a folder of fates, such as the committed ones, that need not be found again
+    slot      the time that may be used; what was found by then is remembered
 
-    Raises UserError for an entry whose checks do not stand as they are.
+    Raises UserError for an entry whose checks do not stand as they are, and Unfinished if time is up.
     """
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
-    folder = RunFolder(cache() / folder_name(source=source))
+    folder = RunFolder(cache() / folder_name(source=source), slot)
     work, fates = mutate_source if source else mutate, dict[str, Fates]()
     known_as = {i: key_of(ledger[i]) for i in ids}
     with folder.locked():

@@ -361,6 +361,20 @@ def test_the_command_shows_survivors_and_excuses(ledger, monkeypatch, capsys):
     assert set(fates.known_fates(list(ledger.values()), ledger, Path("kept"))) >= {"made.sound", "made.excused"}
     assert main(["verify", "made.sound", "--keep", "kept"]) == 2
     assert "--keep is for what --mutate finds" in capsys.readouterr().err
+    assert main(["verify", "made.sound", "--minutes", "1"]) == 2
+    assert "--minutes is how long --mutate may take" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_what_is_known_when_time_is_up_is_kept(ledger, monkeypatch, capsys):
+    monkeypatch.setattr(catalogue, "claims", lambda: ledger)
+    assert main(["verify", "--mutate", "made.sound"]) == 0
+    line = ["verify", "--mutate", "made.sound", "made.excused", "--keep", "part", "--minutes"]
+    assert main([*line, "1e-9"]) == 0
+    assert "time is up: altering what entries judge: 1 of 2 are finished" in capsys.readouterr().err
+    assert set(fates.known_fates(list(ledger.values()), ledger, Path("part"))) == {"made.sound"}
+    assert main([*line, "60"]) == 0
+    assert set(fates.known_fates(list(ledger.values()), ledger, Path("part"))) >= {"made.sound", "made.excused"}
 
 
 @pytest.mark.slow
