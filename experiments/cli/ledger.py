@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cli.commands import OUT, Commands, positive
-from experiments.cli.tables import print_unfinished
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
@@ -94,6 +93,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def _mutate(options: argparse.Namespace) -> int:
     from experiments import runs
+    from experiments.cli.tables import print_unfinished
     from experiments.ledger.fates import stale
     from experiments.store.folders import Unfinished
 
