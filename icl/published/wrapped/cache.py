@@ -181,12 +181,10 @@ class First(DynamicLayer):
             made: What the new tokens have, (batch, heads, T, width).
             here: Where the first token is among them, (T,) or (batch, T).
         """
-        here = here.expand(len(made), -1)[:, None, :, None]
-        column = torch.where(here, made, 0).sum(2, keepdim=True)
         if self.keys is None:
             self.lazy_initialization(made, made)
-            self.keys, self.values = torch.zeros_like(column), made.new_empty(len(made), 0, 1, 1)
-        self.keys = torch.where(here.any(2, keepdim=True), column, self.keys)
+            self.keys, self.values = torch.zeros_like(made[:, :, :1]), made.new_empty(len(made), 0, 1, 1)
+        self.keys = _first_column(made, here, before=self.keys)
         return self.keys
 
 
@@ -207,9 +205,13 @@ class FixedFirst(Fixed):
         if not self.is_initialized:
             self.lazy_initialization(made, made[:, :0])
         assert self.keys is not None
-        here = here.expand(len(made), -1)[:, None, :, None]
-        column = torch.where(here, made, 0).sum(2, keepdim=True)
-        return self.keys.copy_(torch.where(here.any(2, keepdim=True), column, self.keys))
+        return self.keys.copy_(_first_column(made, here, before=self.keys))
+
+
+def _first_column(made: Tensor, here: Tensor, before: Tensor) -> Tensor:
+    """Return what the first token has where it is among the new ones, and what was kept before elsewhere."""
+    here = here.expand(len(made), -1)[:, None, :, None]
+    return torch.where(here.any(2, keepdim=True), torch.where(here, made, 0).sum(2, keepdim=True), before)
 
 
 class Past:
