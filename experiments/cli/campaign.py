@@ -76,6 +76,7 @@ def _print(listed: Sequence[Standing]) -> None:
 
     rows = [(one.question.name, str(one.trained), str(one.left), f"{one.seconds / 3600:.1f}") for one in listed]
     print_rows(terminal(), "", COLUMNS, rows=rows)
+    print("left: trainings that no question above asks for")
     for one in listed:
         print(f"\n{one.question.name}: {one.question.title}")
         if one.checks is None:

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, permutations
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from experiments.campaign.drawing import THIRD, gains, line
 from experiments.campaign.profiles import profiles
-from experiments.campaign.question import CONTROL, Config, Group, Question
-from experiments.campaign.reading import arms, gain, over, planned
+from experiments.campaign.question import BASELINE, CONTROL, Config, Group, Question
+from experiments.campaign.reading import Losses, arms, gain, over, planned
 from experiments.campaign.setting import FAN_IN, VANILLA
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json
 from experiments.training.campaign import expected, unpredicted
 from experiments.training.comparing import names_of_own, own_names
 from experiments.verdicts.checks import Expectation, Judgement
-from experiments.verdicts.intervals import t_interval
+from experiments.verdicts.intervals import Interval, t_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +75,7 @@ class Induction(Question):
             "source": "multi-query associative recall, two and three layers of width 16: SVFormer and SkipV1Former "
             "leave the plateau sooner, shared keys hardly",
             "statistic": f"{NATS}, mean over 2.5 to 5 and 5 to 8 tokens per parameter; where the gain peaks, in "
-            "doublings of tokens",
+            "doublings of tokens; that of a larger size minus that of a smaller one",
             "rule": "a sign: the family-wise 95 % interval over paired seeds lies on the predicted side, and that of a "
             "third vanilla does not",
             "tuning": "not tuned: curves are compared at one learning rate, the same for all arms",
@@ -81,6 +83,11 @@ class Induction(Question):
             "signs": dict.fromkeys(gaining, -1.0),
             "order": [list(pair) for pair in ORDER if set(pair) <= there],
             "peak": dict.fromkeys(gaining, OCTAVE),
+            "sizes": [
+                [small.name, large.name]
+                for small, large in permutations(config.groups, 2)
+                if small.width < large.width and replace(small, width=large.width) == large
+            ],
             **names_of_own(config.own),
         }
 
@@ -101,7 +108,8 @@ class Induction(Question):
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Judge signs, order and peaks in every group, and the gain that a larger size leaves."""
         own = list(self._own(prediction, measurement))
-        return [*self._signs(prediction, measurement), *self._peaks(prediction, measurement), *own]
+        judged = (self._signs, self._peaks, self._sizes)
+        return [*(check for of in judged for check in of(prediction, measurement)), *own]
 
     def _signs(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         pairs = [*((arm, VANILLA) for arm in prediction["signs"]), *map(tuple, prediction["order"])]
@@ -118,7 +126,7 @@ class Induction(Question):
                         name=f"{name}/{begin:g} to {end:g}/{arm}/{other}",
                         group=f"{arm} minus {'vanilla' if other == VANILLA else other}, {at}",
                         claim=FASTER if (arm, other) == (SVFORMER, VANILLA) else ORDERS,
-                        statement=f"the training loss of {arm} lies below {beside} ({name})",
+                        statement=f"the training loss of {arm} lies below {beside} ({name}: {at})",
                         rule="sign",
                         predicted=-1.0,
                         measured=found,
@@ -160,6 +168,30 @@ class Induction(Question):
                     slack=octaves,
                     quantity="doublings of tokens",
                 )
+
+    def _sizes(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
+        """Yield how much less of a gain is left at a larger size, by seed, after as many tokens per parameter."""
+        windows, groups = prediction["windows"], measurement["groups"]
+        family = len(prediction["signs"]) * len(windows) * len(prediction["sizes"])
+        for small, large in prediction["sizes"]:
+            if not {small, large} <= groups.keys():
+                continue
+            for begin, end in windows:
+                both = over(groups[small], begin, end), over(groups[large], begin, end)
+                control = _minus(both, CONTROL, family)
+                at = f"{begin:g} to {end:g} tokens per parameter"
+                for arm, sign in prediction["signs"].items():
+                    yield expected(
+                        name=f"{large}/{begin:g} to {end:g}/{arm}/{small}",
+                        group=f"{arm}'s gain at a larger size, {at}",
+                        claim=FASTER if arm == SVFORMER else ORDERS,
+                        statement=f"{arm} gains less than it does at {small.partition(',')[0]} ({large}: {at})",
+                        rule="sign",
+                        predicted=-sign,
+                        measured=_minus(both, arm, family),
+                        twin=control,
+                        quantity=f"{NATS}; at the larger size, minus at the smaller one",
+                    )
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         """Draw gains against tokens at each size, the differences that are judged, and vanilla's induction."""
@@ -207,6 +239,18 @@ def _differences(axis: Axes, measurement: Json, prediction: Json) -> None:
     axis.set_xticks(range(len(groups)), [name.replace(", ", "\n") for name in groups], fontsize=7)
     axis.set_ylabel("training loss minus vanilla's (nats per token)")
     axis.set_title(f"From {begin:g} to {end:g} tokens per parameter")
+
+
+def _minus(both: tuple[Losses, Losses], arm: str, family: int) -> Interval:
+    """Return an arm's mean difference to the vanillas in the second of two groups minus that in the first.
+
+    It is taken over the seeds that both have.
+    """
+    by_seed = [
+        [loss - fmean(vanillas) for loss, *vanillas in zip(of[arm], *(of[name] for name in BASELINE), strict=True)]
+        for of in both
+    ]
+    return t_interval([b - a for a, b in zip(*by_seed, strict=False)], family)
 
 
 def _known(values: Sequence[float | None]) -> list[float]:

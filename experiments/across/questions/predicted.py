@@ -205,7 +205,8 @@ def judged(prediction: Json, intervals: Intervals) -> dict[tuple[str, str, Pair]
                 name=f"{place}/{who}/{lower}/{higher}",
                 group=f"{WHO[who]}: {_called(lower)} below {_called(higher)}",
                 claim=CLAIM,
-                statement=f"the loss of {lower} lies below that of {higher} ({place} tokens per parameter)",
+                statement=f"as {WHO[who]} says, the loss of {lower} lies below that of {higher} "
+                f"({place} tokens per parameter)",
                 rule="sign",
                 predicted=-1.0,
                 measured=intervals[place][lower, higher],

@@ -75,6 +75,35 @@ def test_an_interval_does_not_widen_as_more_groups_are_trained():
     assert all(check.half_width == widths[check.id] for check in first)
 
 
+SMALL, LARGE = PREDICTION["sizes"][0]
+SIZES = {f"{LARGE}/{window}/{arm}/{SMALL}" for window in ("2.5 to 5", "5 to 8") for arm in ("svformer", "skipv1")}
+
+
+def of_sizes(small, large):
+    """What becomes of the gain that a larger size leaves."""
+    found = verdicts(**{SMALL: group(small), LARGE: group(large)})
+    assert found.keys() >= SIZES
+    return {verdict for name, verdict in found.items() if name in SIZES}
+
+
+def test_sizes_that_are_compared_differ_in_their_width_alone():
+    assert [[name.split(", ") for name in pair] for pair in PREDICTION["sizes"]] == [
+        [["width 32", "rate 0.008", "initial weights 0.02"], ["width 48", "rate 0.008", "initial weights 0.02"]]
+    ]
+
+
+def test_less_of_a_gain_is_left_at_a_larger_size():
+    less = {name: gain / 2 for name, gain in GAINS.items()}
+    assert of_sizes(GAINS, less) == {"agrees"}
+    assert of_sizes(less, GAINS) == {"contradicts"}
+    assert of_sizes(GAINS, GAINS) == {"inconclusive"}
+    assert not SIZES & verdicts(**{SMALL: group(GAINS)}).keys()
+
+
+def test_a_third_vanilla_whose_gain_shrinks_too_takes_that_of_sizes_back():
+    assert of_sizes({**GAINS, CONTROL: 0.2}, {"svformer": 0.1, "skipv1": 0.06}) == {"inconclusive"}
+
+
 def test_a_third_vanilla_that_gains_takes_every_sign_back():
     """Where the control agrees too, nothing is decided."""
     found = verdicts(one=group({"svformer": 0.2, "skipv1": 0.12, CONTROL: 0.2}))
