@@ -36,11 +36,12 @@ class Pool:
 
     def __init__(self, out: Path, slot: Slot | None = None) -> None:
         self.run = RunFolder(out / FOLDER, slot)
+        self._read: Mapping[str, Json] | None = None  # the records, once read; training adds to them
 
     def finished(self, arms: Iterable[Arm]) -> dict[Arm, Json]:
         """Return the records of those of the arms that are trained."""
         keys = {arm: arm.key(self.run.slot.device) for arm in arms}
-        records = self._records()
+        records = self._read = self._records() if self._read is None else self._read
         return {arm: records[key] for arm, key in keys.items() if key in records}
 
     def train(self, missing: Sequence[Arm], label: str, there: Mapping[Arm, Json]) -> dict[Arm, Json]:
@@ -53,6 +54,7 @@ class Pool:
             label: what asks for it.
             there: records of what is finished, which tell how fast it goes.
         """
+        self._read = None
         left = trunks(missing)
         seconds = seconds_per_flop(there) * sum(map(flops_of, left))
         if seconds > LONG:

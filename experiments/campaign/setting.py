@@ -144,12 +144,7 @@ class Setting:
             probes=self.probes,
             label=cell.label,
         )
-        lengths = [length for length in self.lengths if length <= cell.until]
-        recipes = {at: self.schedule(cell.width, at, cell.rate) for at in lengths}
-        return {
-            at: replace(arm, recipe=replace(x, depth_rate=cell.depth_rate, optimiser=cell.optimiser))
-            for at, x in recipes.items()
-        }
+        return {at: replace(arm, recipe=recipe) for at, recipe in _recipes(self, cell).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +174,14 @@ class Cell:
     until: float = 20.0
     label: str = ""
     optimiser: Literal["adamw", "muon"] = "adamw"
+
+
+@lru_cache(maxsize=1024)
+def _recipes(setting: Setting, cell: Cell) -> dict[float, Recipe]:
+    """Return the recipes of a cell's trainings by length, which every seed asks for."""
+    lengths = [length for length in setting.lengths if length <= cell.until]
+    recipes = {at: setting.schedule(cell.width, at, cell.rate) for at in lengths}
+    return {at: replace(x, depth_rate=cell.depth_rate, optimiser=cell.optimiser) for at, x in recipes.items()}
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -197,11 +197,23 @@ class Arm:
         return _plan(self.variant, self.architecture.shape) if isinstance(self.variant, str) else self.variant
 
     def key(self, device: str) -> str:
+        """Return what tells this training, on a kind of device, from all others."""
+        kind = device.split(":")[0]
+        if kind not in self._keys:
+            self._keys[kind] = self._key(kind)
+        return self._keys[kind]
+
+    @cached_property
+    def _keys(self) -> dict[str, str]:
+        """The keys that are known, by kind of device."""
+        return {}
+
+    def _key(self, kind: str) -> str:
         from icl.training.loop import ROUTINE
 
         named, shape = self.variant, self.architecture.shape
         plan = _in_words(named, shape) if isinstance(named, str) else text(named)  # what a name stands for may change
-        about = {**self._fields(canonical), "plan": plan, "routine": ROUTINE, "device": device.split(":")[0]}
+        about = {**self._fields(canonical), "plan": plan, "routine": ROUTINE, "device": kind}
         for part in ("source", "initial"):
             about.get(part, {}).pop("folder", None)
         return _digest(json.dumps(about, sort_keys=True))[:16]
