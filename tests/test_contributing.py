@@ -175,6 +175,7 @@ def test_a_paper_shows_up_in_every_command(where, request):
 
 
 @pytest.mark.parametrize("where", ["inside", "outside"])
+@pytest.mark.long
 def test_what_a_paper_expects_is_judged_under_its_own_claim(where, request):
     """Of the variant as it is written there, by either name, and of no other."""
     folder, paths = request.getfixturevalue(where)
@@ -202,6 +203,7 @@ def test_inside_the_tests_of_all_papers_pass(inside):
     assert "[Doubled Values](https://example.org/doubled), 2031" in (folder / "README.md").read_text()
 
 
+@pytest.mark.long
 def test_inside_the_contracts_hold_as_they_stand(inside):
     folder, paths = inside
     assert ["lint-imports"] in COMMANDS

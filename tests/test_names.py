@@ -192,6 +192,7 @@ def test_names_in_backticks_are_there(package):
         ("theory.toy.positions.TwoLayers.no_such_field", False),
     ],
 )
+@pytest.mark.long
 def test_what_is_not_there_is_noticed(name, there):
     assert exists(name) is there
     assert quoted_exists(name, ROOT / "theory" / "toy" / "exact.py") is there

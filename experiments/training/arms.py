@@ -198,25 +198,23 @@ class Arm:
 
     def key(self, device: str) -> str:
         """Return what tells this training, on a kind of device, from all others."""
-        kind = device.split(":")[0]
-        if kind not in self._keys:
-            self._keys[kind] = self._key(kind)
-        return self._keys[kind]
-
-    @cached_property
-    def _keys(self) -> dict[str, str]:
-        """The keys that are known, by kind of device."""
-        return {}
-
-    def _key(self, kind: str) -> str:
         from icl.training.loop import ROUTINE
 
         named, shape = self.variant, self.architecture.shape
         plan = _in_words(named, shape) if isinstance(named, str) else text(named)  # what a name stands for may change
-        about = {**self._fields(canonical), "plan": plan, "routine": ROUTINE, "device": kind}
-        for part in ("source", "initial"):
-            about.get(part, {}).pop("folder", None)
-        return _digest(json.dumps(about, sort_keys=True))[:16]
+        beside = {"plan": plan, "routine": ROUTINE, "device": device.split(":")[0]}
+        known = tuple(beside.values())
+        if known not in self._keys:
+            about = {**self._fields(canonical), **beside}
+            for part in ("source", "initial"):
+                about.get(part, {}).pop("folder", None)
+            self._keys[known] = _digest(json.dumps(about, sort_keys=True))[:16]
+        return self._keys[known]
+
+    @cached_property
+    def _keys(self) -> dict[tuple[object, ...], str]:
+        """The keys that have been worked out, by what else they hang on."""
+        return {}
 
     def to_json(self) -> Json:
         """Return its entry in a record."""

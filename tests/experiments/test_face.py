@@ -37,6 +37,7 @@ def trained(tmp_path, variant, *options):
 
 
 @pytest.mark.parametrize("variant", ["skipv1:ratio=0.5+attnres-block", "mine.py:own", "resformer+gqa"])
+@pytest.mark.long
 def test_what_the_command_line_trained_is_loaded_to_the_bit(tmp_path, monkeypatch, variant):
     """Built and trained by hand, from the folder's own description, it answers the same."""
     monkeypatch.chdir(tmp_path)
@@ -57,6 +58,7 @@ def test_what_the_command_line_trained_is_loaded_to_the_bit(tmp_path, monkeypatc
     assert not any(map(torch.equal, untrained, loaded.parameters()))
 
 
+@pytest.mark.long
 def test_train_is_the_command(tmp_path, monkeypatch):
     options = {"data": DATA, "steps": 2, "batch": 4, "device": "cpu", "out": tmp_path / "runs"}
     folder = trained(tmp_path, "resformer")

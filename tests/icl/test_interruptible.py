@@ -53,6 +53,7 @@ train_bpe([text], 4096, lambda seconds: print("trains", flush=True))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.long
 def test_a_tokenizer_s_training_ends_with_the_process(number):
     script = f"import signal; signal.signal(signal.SIGTERM, signal.default_int_handler)\n{TRAINING}"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

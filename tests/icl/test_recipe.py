@@ -69,6 +69,7 @@ def test_a_longer_training_with_late_decay_begins_as_a_shorter_one(steps, times,
         assert short.rate(rising - 1) > other.rate(rising - 1)
 
 
+@pytest.mark.long
 def test_a_longer_training_branches_off_with_the_weights_of_a_shorter_one():
     """Both read the same data; after the shorter one's rate has begun to fall they part."""
     seen = {}

@@ -189,6 +189,7 @@ def mine(shape):
 """
 
 
+@pytest.mark.long
 def test_a_user_s_variant_stands_in_the_table_and_in_every_figure(trained, tmp_path):
     (tmp_path / "my.py").write_text(MINE)
     experiment = comparing(BRIDGE, "cpu", [f"{tmp_path}/my.py:mine", "gqa:group=2"])

@@ -152,6 +152,7 @@ def test_the_gpu_path_with_tiny_models(tmp_path):
     assert before == {place: place.read_text() for place in places}
 
 
+@pytest.mark.long
 def test_of_all_experiments_those_that_need_the_campaign_s_text_are_named_and_left_out(monkeypatch, capsys):
     ran = []
     monkeypatch.setattr("experiments.experiment.together.executed", lambda jobs: ran.extend(jobs) or [])

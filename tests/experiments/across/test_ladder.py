@@ -167,6 +167,7 @@ def test_the_best_is_of_continuations_and_trainings_at_the_first_task_alone():
     assert best(measurement, TASK, "linear")["skipv1"].mean < 0.5
 
 
+@pytest.mark.long
 def test_figures(prediction, tmp_path):
     measurement = made_up()
     with drawing():
@@ -176,6 +177,7 @@ def test_figures(prediction, tmp_path):
     assert leads(measurement, TASK, LAST, "reached")["svformer"].mean == pytest.approx(TOY, abs=0.01)
 
 
+@pytest.mark.long
 def test_a_seed_is_the_best_of_its_tries_and_goes_on_with_its_weights(tmp_path, monkeypatch):
     config = replace(SMOKE, starts=3, rates=(0.01, 0.1), climbs=2)
     climbs, takes = [], []
@@ -195,6 +197,7 @@ def test_a_seed_is_the_best_of_its_tries_and_goes_on_with_its_weights(tmp_path, 
     assert (again, len(climbs)) == (found, len(RUNGS))
 
 
+@pytest.mark.long
 def test_wider_models_are_led_up_the_ladder_too_and_scored_on_more_prompts(tmp_path):
     run = RunFolder(tmp_path)
     measuring._reached(SMOKE.task, 4, SMOKE, run)

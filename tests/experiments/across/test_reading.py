@@ -126,6 +126,7 @@ def test_training_lowers_the_loss():
     assert not model.training
 
 
+@pytest.mark.long
 def test_what_is_trained_on_is_judged_again(tmp_path):
     """The unchanged model too, which stays as it is for the other arms."""
     run = RunFolder(tmp_path)

@@ -86,6 +86,7 @@ def test_a_stack_that_differs_is_noticed(monkeypatch):
 SMALL = replace(depth.SMALL, d_model=96, d_ff=80, n_heads=2, n_layers=3, context=16)
 
 
+@pytest.mark.long
 def test_depth_s_sides_agree_and_keep_what_accounting_says():
     sides = depth.depth(SMALL, "cpu", ["attnres", "attnres-block:size=2", "denseformer"], 2)["sides"]
     written = [f"{name}{more}" for name in ("attnres", "attnres-block:size=2") for more in ("", ", as written")]
@@ -95,6 +96,7 @@ def test_depth_s_sides_agree_and_keep_what_accounting_says():
         assert depth.WRITTEN in label or side["kept"] == pytest.approx(side["formula"], rel=0.1)
 
 
+@pytest.mark.long
 def test_another_read_is_noticed(monkeypatch, capsys):
     honest = depth_attention.TwoPhases.read
     monkeypatch.setattr(depth_attention.TwoPhases, "read", lambda self, i, state: honest(self, i, state) * (1 + i % 2))

@@ -103,6 +103,7 @@ def test_without_two_seeds_nothing_is_compared(question, tmp_path, slot):
         measurement(question, tmp_path, replace(slot, deadline=1.0))
 
 
+@pytest.mark.long
 def test_missing_or_other_text_is_named(question, setting, tmp_path, slot):
     with pytest.raises(UserError, match="need --data FOLDER: the tests' text"):
         measurement(question, tmp_path, Slot(jobs=1))

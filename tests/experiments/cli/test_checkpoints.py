@@ -69,6 +69,7 @@ def test_what_is_imported_answers_as_what_was_published(work, tmp_path):
     assert outcome([*probed, "--device", "cpu"])[0] == 0
 
 
+@pytest.mark.long
 def test_a_variant_of_published_weights_is_kept(work, tmp_path):
     made = import_(str(work / "published"), tmp_path / "run", variant="resformer")
     assert (made.model_folder.name, made.plain) == ("published resformer", False)

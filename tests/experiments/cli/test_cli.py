@@ -37,6 +37,7 @@ def test_predict_prints_the_contract_s_keys(capsys):
     assert result["paper_bound"] is None
 
 
+@pytest.mark.long
 def test_predict_with_the_paper_s_bound(capsys):
     assert main([*EXAMPLE, "--paper-bound", "--json"]) == 0
     bound = json.loads(capsys.readouterr().out)["paper_bound"]

@@ -88,6 +88,7 @@ def said(capsys, command, status=0):
     return capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_profile_that_cannot_decide_prints_no_verdict(capsys):
     assert "shows that it runs; decides nothing" in said(capsys, "list")
     out = said(capsys, "run halves --profile smoke --jobs 1")
@@ -174,6 +175,7 @@ def test_a_check_on_a_claim_that_its_experiment_does_not_name_is_refused(halves,
     assert capsys.readouterr().err == says
 
 
+@pytest.mark.long
 def test_a_report_uses_what_is_remembered(capsys, monkeypatch):
     said(capsys, "run halves --profile cpu --jobs 1")
 

@@ -44,6 +44,7 @@ def convert(work, out, *more, name="published", variant="skipv1"):
     return printed
 
 
+@pytest.mark.long
 def test_with_text_what_reads_converted_heads_is_refitted(work, tmp_path):
     printed = convert(work, tmp_path / "run", *text(work))
     lines = printed.splitlines()
@@ -64,6 +65,7 @@ def test_with_text_what_reads_converted_heads_is_refitted(work, tmp_path):
     assert changed == ["layers.1.attention.output.weight", "layers.2.attention.output.weight"]
 
 
+@pytest.mark.long
 def test_a_training_is_refitted_on_its_own_text_and_judged_on_what_it_holds_out(work, tmp_path):
     done = {}
     for how in ("fit", "first"):
@@ -96,6 +98,7 @@ def test_without_text_the_old_default_stays_and_says_what_a_refit_needs(work, tm
     assert all(torch.equal(p, q) for p, q in zip(found.parameters(), expected.parameters(), strict=True))
 
 
+@pytest.mark.long
 def test_parts_of_one_text_calibrate_and_judge(work, tmp_path):
     convert(work, tmp_path / "run", *text(work, "--to", "0.5"))
     numbers = []

@@ -246,6 +246,7 @@ CHANGES = [{"seeds": 3}, {"checks": [1]}, {"checks": [{"rule": "sign"}]}, {"chec
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("command", ["compare", "report"])
+@pytest.mark.long
 def test_fields_of_other_types(command, change, full_size):
     path = full_size / "bridge" / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))

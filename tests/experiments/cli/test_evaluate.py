@@ -47,6 +47,7 @@ def evaluated(work, tmp_path):
     return run
 
 
+@pytest.mark.long
 def test_on_all_that_a_training_holds_out_losses_are_its_own(work, evaluated):
     record = evaluated("vanilla", "skipv1", options=["--tokens", "100000"])
     for found, name in zip(record["runs"], ("vanilla", "skipv1"), strict=True):
@@ -77,6 +78,7 @@ def test_numbers_are_those_of_whole_passes(work, evaluated):
     assert evaluation.bits_a_byte(found) == pytest.approx(bits, rel=1e-5)
 
 
+@pytest.mark.long
 def test_models_are_compared_sequence_by_sequence(work, evaluated):
     """Where they are asked about the same tokens; two that answer alike differ by nothing, however hard the text."""
     first, same, other = evaluated("vanilla", "vanilla", "skipv1")["runs"]
@@ -96,6 +98,7 @@ def test_models_are_compared_sequence_by_sequence(work, evaluated):
 
 
 @pytest.mark.usefixtures("fine_figures")
+@pytest.mark.long
 def test_words(work, tmp_path):
     line = ["evaluate", str(work / "vanilla"), str(work / "skipv1"), "--device", "cpu", "--out", str(tmp_path)]
     status, out, _ = outcome(line)
@@ -110,6 +113,7 @@ def test_words(work, tmp_path):
     assert (folder / "summary.json").stat().st_mtime_ns >= before
 
 
+@pytest.mark.long
 def test_words_on_prompts(work, evaluated, tmp_path):
     """The loss after all pairs, which `predict` is about, is told from the mean, and stands where `train` has it."""
     for name, answers in (("regression", 4), ("last", 1)):
@@ -154,6 +158,7 @@ def test_what_was_trained_on_regression_says_so_wherever_it_is_asked_about_text(
         assert refused(line, "") == f"crosslayer: {work / 'regression'} was trained on regression: it has no text\n"
 
 
+@pytest.mark.long
 def test_of_regression_and_of_others(work, evaluated, tmp_path):
     (found,) = evaluated("regression")["runs"]
     assert len(found["by_position"]["mean"]) == 4
@@ -175,6 +180,7 @@ def test_of_regression_and_of_others(work, evaluated, tmp_path):
         (work / "published" / "hidden").rename(work / "published" / "tokenizer.json")
 
 
+@pytest.mark.long
 def test_trainings_and_others_are_asked_about_one_text(work, evaluated):
     """By their own tokenizers; bits a byte can be compared, and cut characters cost nothing."""
     runs = evaluated("vanilla", "published", options=["--text", str(work / "corpus"), "--context", "16"])["runs"]
@@ -221,6 +227,7 @@ def test_bad_input_is_one_line(work, names, options, says, tmp_path):
     refused(["evaluate", *(str(work / n) for n in names), *options, "--out", str(tmp_path)], says)
 
 
+@pytest.mark.long
 def test_recall_is_trained_and_evaluated_in_nats_a_query(work, tmp_path):
     line = ["train", "--preset", "llama-2m", "--width", "16", "--layers", "2", "--heads", "2", "--batch", "32"]
     line += ["--data", "recall:pairs=2,keys=3,values=4", "--steps", "60", "--learning-rate", "0.02"]
@@ -241,6 +248,7 @@ def test_recall_is_trained_and_evaluated_in_nats_a_query(work, tmp_path):
     refused(["generate", str(folder), "--prompt", "a"], f"crosslayer: {folder} was trained on recall: it has no text\n")
 
 
+@pytest.mark.long
 def test_prompts_show_what_the_toys_say(work, tmp_path):
     train(tmp_path / "skipv1", "--data", PROMPTS, *SHORT, variant="skipv1")
     line = ["evaluate", str(work / "regression"), str(tmp_path / "skipv1"), "--device", "cpu", "--out", str(tmp_path)]

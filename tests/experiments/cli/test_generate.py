@@ -43,6 +43,7 @@ def written(work):
     return run
 
 
+@pytest.mark.long
 def test_the_likeliest_text_is_that_of_whole_passes(work, written):
     """By the tokenizer that the training left beside its weights."""
     model, tokenizer = icl.load(work / "run"), saved_tokenizer(work / "run")

@@ -94,6 +94,7 @@ def test_variants_stand_in_the_order_of_the_papers_whichever_was_imported_first(
     assert [*sources] == [None, *papers()]
 
 
+@pytest.mark.long
 def test_words_must_all_occur():
     assert "skipv1.gap" in listed("claims", "skipv1", "gap")
     assert set(listed("claims", "skipv1", "softmax")) < set(listed("claims", "skipv1"))
@@ -109,6 +110,7 @@ def test_words_must_all_occur():
         ("llama-2m", "no experiments with 'llama-2m'; see `crosslayer list presets llama-2m`"),
     ],
 )
+@pytest.mark.long
 def test_nothing_found_says_where_to_look(words, says, capsys):
     assert main(["list", *words.split()]) == 2
     assert says in capsys.readouterr().err

@@ -165,6 +165,7 @@ def test_every_rank_is_a_table_of_the_closed_forms():
     assert lines[5] == "9.27  loss of predicting zero"
 
 
+@pytest.mark.long
 def test_every_rank_around_w0_lies_between_the_bounds_of_its_own():
     found = json.loads(said(f"resformer {SMALL} --w0 1 --rank all --json"))
     assert [row["rank"] for row in found["ranks"]] == [1, 2]
@@ -174,6 +175,7 @@ def test_every_rank_around_w0_lies_between_the_bounds_of_its_own():
 
 
 @pytest.mark.parametrize("task", [SMALL, f"{SMALL} --w0 1", f"{SMALL} --kurtosis 2 --w0 1 --minimise"])
+@pytest.mark.long
 def test_every_rank_is_drawn(task, tmp_path):
     path = tmp_path / "gap.svg"
     assert f"figure: {path}" in said(f"skipv1 {task} --figure {path}")

@@ -112,6 +112,7 @@ def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
         assert found["entropy"]["attending"] == [1, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_resformer_s_values_are_those_it_attends_over(probed):
     """Same initial weights and, in layer 1, nearly the same values; after it, half of two: smaller ones."""
     record = probed("vanilla", "resformer", options=["--what", "norms"])
@@ -158,6 +159,7 @@ def test_by_default_all_that_can_be_asked_is(work):
         assert found == [name for name in FAMILIES if name not in left_out]
 
 
+@pytest.mark.long
 def test_published_weights_are_measured_as_a_run_s(work, probed, tmp_path):
     """A run's weights, saved as LLaMA's are, give the same numbers on the run's text; and the run's on theirs."""
     folder, run, corpus = tmp_path / "llama", work / "resformer", str(work / "corpus")

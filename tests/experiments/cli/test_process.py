@@ -93,6 +93,7 @@ def test_streams_that_are_closed_or_full(command, status):
 
 
 @pytest.mark.parametrize("name", ["config.json.part", "metrics.jsonl", "model.safetensors.part", "state.safetensors"])
+@pytest.mark.long
 def test_a_full_disk_names_the_file(name, tmp_path, monkeypatch, capsys):
     """Whichever it is; nothing is lost, and the same command resumes."""
     opened = Path.open

@@ -107,6 +107,7 @@ def test_a_killed_training_ends_as_one_that_was_not(text):
 
 
 @pytest.mark.usefixtures("fine_figures")
+@pytest.mark.long
 def test_in_context_regression_is_a_task_too(tmp_path, capsys):
     command = [*PROMPTS, "--steps", "20", "--batch", "8", "--evaluate-every", "10", "--out", str(tmp_path)]
     assert main(command) == 0
@@ -165,6 +166,7 @@ def test_a_deeper_model_s_toy_is_its_variant_s():
 
 
 @pytest.mark.parametrize(("preset", "own"), [("llama-2m", "vanilla"), ("dva-b", "dva")])
+@pytest.mark.long
 def test_a_preset_s_own_variant_is_one_training_however_it_is_asked_for(preset, own, tmp_path, capsys):
     command = ["train", "--preset", preset, *PROMPTS[3:], "--steps", "2", "--batch", "2", "--width", "16"]
     command += ["--layers", "2", "--heads", "2", "--json", "--out", str(tmp_path)]

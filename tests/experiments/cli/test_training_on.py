@@ -49,6 +49,7 @@ def trained(work, folder, out, *options, data="text"):
     return json.loads(found)
 
 
+@pytest.mark.long
 def test_it_begins_with_the_weights_that_are_there(work, tmp_path):
     """At a rate of nothing it ends with them too, under the plan that they were converted to, and keeps its context."""
     found = trained(work, work / "skipv1", tmp_path, "--steps", "2", "--learning-rate", "1e-30", "--context", "8")

@@ -20,6 +20,7 @@ def test_the_sizes_of_these_are_free():
     assert sorted(every) == list(FREE)
 
 
+@pytest.mark.long
 def test_the_gap_is_that_of_the_size():
     sized = at_size(catalogue.experiment("skipv1-gap"), "smoke", SIZE)
     predicted = sized.predict(sized.profiles["smoke"].config)

@@ -66,6 +66,7 @@ def two_cores(monkeypatch):
     monkeypatch.setattr(together.os, "cpu_count", lambda: 2)
 
 
+@pytest.mark.long
 def test_side_by_side_they_leave_what_one_by_one_they_leave(tmp_path, capfd):
     done = {job.experiment.name: result for job, result in executed(jobs(tmp_path / "some", "a", "b", "late"))}
     one = {job.experiment.name: result for job, result in executed(jobs(tmp_path / "one", "a", slot=Slot(jobs=1)))}

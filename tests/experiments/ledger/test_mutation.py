@@ -176,16 +176,19 @@ def survivors(found):
         ("made.held", 14),  # what a check holds in its version is altered too
     ],
 )
+@pytest.mark.long
 def test_a_sound_entry_falls_with_everything(ledger, name, count):
     found = of(ledger, name)
     assert (found.survivors, found.unexcused, found.altered) == ({}, {}, count)
 
 
+@pytest.mark.long
 def test_a_worker_knows_nothing_but_the_entry(ledger, monkeypatch):
     monkeypatch.setattr(ledger["made.sound"], "module", "")  # as it is where no catalogue has been asked
     assert mutation.mutate(mutation.Entry("made_up.claims.ledger", "made.sound"))["fates"]
 
 
+@pytest.mark.long
 def test_a_tautology_survives(ledger):
     found = of(ledger, "made.tautology")
     assert survivors(found) == {"area": ["x 1.05", "+ 1", "perimeter"], "sides": ["x 1.05", "+ 1"]}
@@ -194,6 +197,7 @@ def test_a_tautology_survives(ledger):
 
 
 @pytest.mark.usefixtures("ledger")
+@pytest.mark.long
 def test_what_is_wrong_from_a_size_on_is_noticed_there_alone():
     """A check at 5 that does not see `tenths` there leaves it unnoticed from 2 on, whatever it sees below."""
     found = mutation.mutate(mutation.Entry("made_up.claims.ledger", "made.loosely"))["fates"]["made_up.formulas.tenths"]
@@ -214,6 +218,7 @@ def test_of_a_built_decoder_what_a_check_calls_itself_is_judged(ledger):
     assert called["made.counted"] > own | {"accounting.parameters", "mix.v", "plan.plan"}
 
 
+@pytest.mark.long
 def test_what_a_premise_notices_is_no_survivor(ledger):
     found = of(ledger, "made.rests")
     assert not found.survivors
@@ -263,6 +268,7 @@ def test_an_excuse_is_shown_with_its_reason(ledger):
     }
 
 
+@pytest.mark.long
 def test_what_does_not_end_has_fallen(ledger):
     found = of(ledger, "made.loop")
     assert survivors(found) == {"steps": ["+ 1"]}
@@ -296,6 +302,7 @@ def test_what_was_found_is_remembered_until_something_changes(ledger, monkeypatc
     assert sorted(line["key"].split()[0] for line in lines()) == ["made.once", "made.rests", "made.sound"]
 
 
+@pytest.mark.long
 def test_what_is_committed_need_not_be_found_again(ledger, monkeypatch, tmp_path):
     first = of(ledger, "made.rests")
     of(ledger, "made.tautology")
@@ -382,6 +389,7 @@ def test_every_entry_falls_with_what_it_judges():
     assert not {found.claim.id: found.unexcused for found in runs.mutate() if found.unexcused}
 
 
+@pytest.mark.long
 def test_the_source_of_a_proof_is_altered(ledger, monkeypatch):
     """A private function's, too; a check at one point misses places that checks at three do not."""
     formulas = sys.modules["made_up.formulas"]
@@ -403,6 +411,7 @@ def test_among_claims_the_proof_alone_is_altered(ledger, monkeypatch):
     assert found.keys() == {"made_up.claims.ledger.twice"}
 
 
+@pytest.mark.long
 def test_a_place_in_a_source_is_excused(ledger, monkeypatch):
     """By the expression, which excuses every alteration of it, or by one alteration; what excuses nothing is named."""
     formulas, claim = sys.modules["made_up.formulas"], ledger["made.tautology"]
@@ -422,6 +431,7 @@ def test_a_place_in_a_source_is_excused(ledger, monkeypatch):
     assert of(ledger, "made.tautology").stale == {"made_up.formulas.perimeter": places[formulas.perimeter]}
 
 
+@pytest.mark.long
 def test_a_reason_that_one_entry_needs_is_not_stale(ledger):
     reasons = {sys.modules["made_up.formulas"].area: "both sides have it"}
     claims = [ledger["made.tautology"], ledger["made.sound"]]

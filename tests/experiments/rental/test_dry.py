@@ -40,6 +40,7 @@ def test_make_gpu_dry(tmp_path):
         assert all(file.is_file() and file.stat().st_size <= 16 * 2**20 for file in files)
 
 
+@pytest.mark.long
 def test_a_slow_machine_gets_more_commands(tmp_path):
     """The second part writes for five seconds, and a command has four."""
     out, said = tmp_path / "results", []
@@ -61,6 +62,7 @@ def test_commands_that_leave_nothing_end_the_rental(tmp_path):
     assert said[-1] == "not done after 3 commands: idle"
 
 
+@pytest.mark.long
 def test_a_part_that_fails_is_a_rental_that_fails(tmp_path):
     out = tmp_path / "results"
     parts = [part(out, "bad", how="fail"), part(out, "good")]
@@ -68,6 +70,7 @@ def test_a_part_that_fails_is_a_rental_that_fails(tmp_path):
     assert ends(out)["good"][-1] == "done"
 
 
+@pytest.mark.long
 def test_a_run_needs_no_rich_threadpoolctl_or_matplotlib(tmp_path, monkeypatch, capsys):
     """Tables are plain, BLAS keeps its threads, and figures wait for a machine that can draw them."""
     for name in [*sys.modules, "rich", "threadpoolctl", "matplotlib"]:

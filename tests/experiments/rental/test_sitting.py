@@ -74,6 +74,7 @@ def test_parts_run_in_order_and_what_is_done_is_passed_by(tmp_path):
     assert [line.partition(":")[0] for line in said] == ["archive"]
 
 
+@pytest.mark.long
 def test_a_part_has_its_own_minutes_and_goes_on_with_what_is_left(tmp_path):
     """The first would take all the time; the second has its turn, and then the first goes on."""
     out = tmp_path / "results"
@@ -84,6 +85,7 @@ def test_a_part_has_its_own_minutes_and_goes_on_with_what_is_left(tmp_path):
     assert counts(out, ["long", "short"]) == [30, 2]
 
 
+@pytest.mark.long
 def test_what_a_command_leaves_the_next_one_goes_on_with(tmp_path):
     out = tmp_path / "results"
     parts = [part(out, "a", count=2), part(out, "b", count=40)]
@@ -123,6 +125,7 @@ def test_what_the_forecast_forbids_is_not_begun(tmp_path):
     assert any(line.startswith("large is not begun") and "1000 GB" in line for line in said)
 
 
+@pytest.mark.long
 def test_every_part_may_be_killed_once_and_goes_on(tmp_path):
     out = tmp_path / "results"
     names = ["a", "b", "c"]
@@ -133,6 +136,7 @@ def test_every_part_may_be_killed_once_and_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("place", range(3))
+@pytest.mark.long
 def test_a_command_that_is_killed_leaves_its_archive_and_goes_on(place, tmp_path):
     """Killed like a machine that is taken away, while one part after another is at work."""
     out, home = tmp_path / "results", tmp_path / "home"
@@ -167,6 +171,7 @@ sitting([part(out, name, count=15) for name in {names!r}], out)[0].go_on()
     assert set(json.loads(standing.content)["parts"]) == set(names)
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_the_part_and_leaves_the_archive(tmp_path):
     out = tmp_path / "results"
     one, said = sitting([part(out, "a", count=1000, minutes=60)], out)

@@ -57,6 +57,7 @@ def test_what_is_no_single_expression_is_refused():
 
 
 @with_node
+@pytest.mark.long
 def test_javascript_gives_the_gap():
     tasks = [[float(x) for x in task] for task in TASKS]
     for task, numbers in zip(
@@ -97,6 +98,7 @@ SHAPES = [
 
 
 @with_node
+@pytest.mark.long
 def test_javascript_gives_the_costs():
     results = in_javascript(
         f"{json.dumps(SHAPES)}.map((sizes) => Object.keys(DATA.costs).map((name) => [name, math.costs(name, sizes)]))"

@@ -116,6 +116,7 @@ def test_an_experiment_s_page_says_what_was_predicted_and_what_came_out(pages):
         assert part in page
 
 
+@pytest.mark.long
 def test_an_experiment_without_a_run_says_so(material):
     unrun = pages_of_experiments.pages(replace(material, runs={name: [] for name in material.runs}))
     assert "No run of it is finished" in unrun["experiments/scale-uptrain.md"]
@@ -293,6 +294,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.long
 def test_other_people_s_text_is_text(material, monkeypatch):
     claim = Claim("made.hostile", HOSTILE, HOSTILE, HOSTILE, HOSTILE, "corrected", HOSTILE)
     claim.check(HOSTILE, states=1, control=2, wrong=HOSTILE)(lambda version: version == 1)

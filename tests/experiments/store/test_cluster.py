@@ -80,6 +80,7 @@ def poisoned(item, _):
 
 
 @pytest.mark.parametrize(("poison", "said"), [("raises", "no such thing"), ("dies", f"tried {TRIES} times")])
+@pytest.mark.long
 def test_what_cannot_be_computed_is_told_of_once_and_stops_nothing(run, poison, said, capsys):
     todo = {f"k{i}": poison if i == 1 else i for i in range(6)}
     with pytest.raises(UserError, match=f"1 of 6 could not be computed: k1, .*{said}") as stop:
@@ -89,6 +90,7 @@ def test_what_cannot_be_computed_is_told_of_once_and_stops_nothing(run, poison, 
     assert capsys.readouterr().err.count("k1 cannot be computed") == 1
 
 
+@pytest.mark.long
 def test_time_that_runs_out_leaves_checkpoints(tmp_path, trace):
     run = RunFolder(tmp_path / "run", UntilLate(trace=str(trace)))
     (trace / "late").touch()
@@ -195,6 +197,7 @@ def test_without_ray_it_says_so(run, trace, monkeypatch):
         campaign(run, trace)
 
 
+@pytest.mark.long
 def test_where_has_two_answers(capsys):
     assert main(["run", "skipv1-gap", "--profile", "smoke", "--on", "mars"]) == 2
     assert capsys.readouterr().err == "crosslayer: --on must be here or ray, got 'mars'\n"

@@ -194,6 +194,7 @@ SAMPLE = (
     "name",
     [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.slow) for name in catalogue.claims()],
 )
+@pytest.mark.long
 def test_what_an_entry_runs_was_reached(name):
     claim = catalogue.claims()[name]
     ran, found = run_by(claim), reached(evidence_roots(claim))

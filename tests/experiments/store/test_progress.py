@@ -77,6 +77,7 @@ def test_preparing_does_not_count_for_the_time_left(monkeypatch, capsys):
     ]
 
 
+@pytest.mark.long
 def test_a_training_moves_with_every_step(monkeypatch, tmp_path):
     """From where it starts, long before its first log."""
     from contextlib import contextmanager

@@ -17,6 +17,7 @@ POINTS = every_rank([SIZE])
 TRAINING = Training(steps=300, held_out=16_384, batch=8)
 
 
+@pytest.mark.long
 def test_exact_minima_have_the_same_bits_here_and_in_processes(tmp_path):
     size = Setting(8, 40, 0.2)  # whose matrices are large enough for BLAS to divide among threads
     todo = minimisations([p for p in every_rank([size]) if p.rank == 1], 1)

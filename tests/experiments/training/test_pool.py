@@ -133,6 +133,7 @@ def test_where_the_trunk_diverges_all_of_them_do(run):
     assert set(finished(run)) == {arm.key("cpu") for arm in arms}
 
 
+@pytest.mark.long
 def test_models_of_seed_0_are_kept_in_half_precision(reader, run):
     """They say what was trained to rounding; those of other seeds and of twins are not there."""
     first = replace(reader, seed=0)

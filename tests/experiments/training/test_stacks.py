@@ -137,6 +137,7 @@ def sizes(model, task, device):  # noqa: ARG001
     return {"tokens": task.tokens, "norms": [float(p.detach().norm()) for p in model.parameters()]}
 
 
+@pytest.mark.long
 def test_probes_find_in_a_stack_what_they_find_alone(tmp_path):
     arms = [*PROBING, WILD]
     alone = train_all(arms, run(tmp_path / "alone"), "alone")
@@ -159,6 +160,7 @@ def test_probes_find_in_a_stack_what_they_find_alone(tmp_path):
 
 
 @pytest.mark.parametrize("killed", [1, 4, 5, 9])
+@pytest.mark.long
 def test_a_killed_stack_resumes_to_the_same_records_with_what_was_probed(tmp_path, killed):
     """It is killed while it shares its beginning, at the shorter training's end, after it, and at the last step."""
 

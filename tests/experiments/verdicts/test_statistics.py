@@ -34,6 +34,7 @@ def test_one_seed_has_no_interval():
         t_interval([1.0])
 
 
+@pytest.mark.long
 def test_intervals_against_a_baseline_hold_for_all_arms_at_once():
     """At the stated rate, over many made-up experiments, and they are not much too wide."""
     rng, arms, seeds, runs = np.random.default_rng(0), 5, 3, 2000

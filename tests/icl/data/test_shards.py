@@ -113,6 +113,7 @@ def test_prepared_with_ranks(corpus, tmp_path, ranks):
     assert sorted(split_texts(data, "train") + split_texts(data, "held_out")) == sorted(texts_of(corpus))
 
 
+@pytest.mark.long
 def test_many_ids_take_four_bytes(corpus, tmp_path):
     pairs = [bytes([a, b]) for a in range(256) for b in range(256)]
     pairs.sort(key=lambda pair: pair[0] == ord("l"))

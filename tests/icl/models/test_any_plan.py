@@ -251,18 +251,21 @@ def compare(plan, group, batch, length, positions="none", score="softmax"):
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plans(), st.integers(1, 2), st.integers(1, 2), st.integers(1, 4))
+@pytest.mark.long
 def test_the_decoder_does_what_any_plan_says(plan, group, batch, length):
     compare(plan, group, batch, length)
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plans(), st.integers(1, 2), st.integers(1, 4), st.sampled_from(["softmax", "linear"]))
+@pytest.mark.long
 def test_the_decoder_does_what_any_plan_says_with_biases_of_positions(plan, group, length, score):
     compare(plan, group, 2, length, "bias", score)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plans(max_heads=2, streams=True), st.integers(1, 2), st.integers(1, 4))
+@pytest.mark.long
 def test_the_decoder_does_what_any_streams_say(plan, group, length):
     compare(plan, group, 2, length)
 
@@ -276,12 +279,14 @@ def test_the_decoder_does_what_any_larger_plan_says(plan, group, batch, length):
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plans(tables=True), st.integers(1, 2), st.integers(1, 4), st.sampled_from(["softmax", "linear"]))
+@pytest.mark.long
 def test_the_decoder_does_what_any_plan_says_with_tables_shifts_and_any_weight(plan, group, length, score):
     compare(plan, group, 2, length, score=score)
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plans(max_layers=2), st.data())
+@pytest.mark.long
 def test_a_changed_weight_is_noticed(plan, data):
     """The control: one fixed weight of one value is another one, and the two models differ."""
     n = plan.shape.layers

@@ -90,6 +90,7 @@ def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, 
     st.integers(1, 4),
     st.integers(0, 2),
 )
+@pytest.mark.long
 def test_sequences_of_different_lengths_are_decoded_together(name, kind, real, size, window):
     """With whatever stands between real tokens: each sequence as by itself."""
     config = replace(CAUSAL[kind], window=window or CAUSAL[kind].window)

@@ -117,6 +117,7 @@ def test_named_plans(name):
 
 
 @given(plans(depths=[Residual()]), st.integers(1, 3), st.integers(1, 5), st.integers(0, 999))
+@pytest.mark.long
 def test_any_plan(chosen, d, n, seed):
     bare = replace(chosen, table=tuple(tuple(replace(head, beside=NOTHING) for head in row) for row in chosen.table))
     compare(bare, d, n, seed)

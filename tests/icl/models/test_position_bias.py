@@ -67,6 +67,7 @@ def loops(query, keys, values, bias, visible, linear):
     causal=st.booleans(),
     per_prompt=st.booleans(),
 )
+@pytest.mark.long
 def test_attention_and_its_gradients_are_those_of_loops(
     batch, kv_heads, group, length, width, lists, linear, causal, per_prompt
 ):

@@ -41,6 +41,7 @@ def alone(model, context, continuation):
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(PAIR, min_size=1, max_size=7), st.sampled_from([1, 9, 20, 4096]), st.sampled_from([1, 2, 512]))
+@pytest.mark.long
 def test_pairs_are_scored_as_if_each_were_alone(pairs, at_once, positions):
     with mock.patch("icl.models.scoring.AT_ONCE", positions):
         found = score(MODEL, pairs, at_once)

@@ -111,6 +111,7 @@ def plainly(model, inputs):
 
 
 @given(plans(max_layers=2, max_heads=2), st.integers(0, 99))
+@pytest.mark.long
 def test_equals_a_plain_recomputation(drawn, seed):
     """For every kind of plan; gradients by a backward pass."""
     model = model_of(config_of(drawn.shape.layers, drawn.shape.heads), drawn, seed, 0.3)

@@ -82,6 +82,7 @@ def test_what_is_read_exactly_costs_nothing():
     assert {n for n, _ in found.chosen(4)} == {2}
 
 
+@pytest.mark.long
 def test_the_prediction_is_what_refitting_costs_when_it_is_small():
     """Values that nearly are maps of layer 1's: the loss for labels from the model rises by about what is predicted."""
     torch.manual_seed(0)

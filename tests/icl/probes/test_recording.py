@@ -76,6 +76,7 @@ def test_masks_scores_and_biases(changes, positions):
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(plans(), st.integers(1, 2))
+@pytest.mark.long
 def test_any_plan(plan, group):
     config = config_of(plan.shape.layers, plan.shape.heads, group, 10, head_dim=5)
     assert misfits(config, plan) == []

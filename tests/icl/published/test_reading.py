@@ -52,6 +52,7 @@ def configs(draw):
 
 @settings(deadline=None, max_examples=60)
 @given(configs(), st.integers(1, 9), st.integers(1, 3), st.integers(0, 99))
+@pytest.mark.long
 def test_logits_are_those_of_llama_in_plain_tensor_code(config, length, shards, seed):
     weights = state_dict(config, seed)
     with tempfile.TemporaryDirectory() as folder:

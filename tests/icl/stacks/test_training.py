@@ -96,6 +96,7 @@ def test_what_is_shared_is_trained_once():
             stretches(wrong)
 
 
+@pytest.mark.long
 def test_lines_of_the_log_hold_the_steps_that_they_hold_alone():
     recipes = [replace(recipe, log_every=5) for recipe in lengths(20, 40)]
     logged = trained(recipes)[:-1]
@@ -122,6 +123,7 @@ def test_who_else_is_in_the_stack_does_not_matter():
         assert mine.loss == pytest.approx(theirs.loss, rel=ROUNDING)
 
 
+@pytest.mark.long
 def test_a_member_that_diverges_takes_nobody_with_it():
     wild = [("vanilla", 0, 1e-2), ("vanilla", 0, 1e6), ("skipv1", 1, 1e-2)]
     found = ends(trained([LATE], members=wild))

@@ -200,6 +200,7 @@ def test_initial_weights_are_paired():
     assert not mha["bias"][:, -1, :-1].any()
 
 
+@pytest.mark.long
 def test_hiding_weights_explain_what_theory_says():
     """All of SkipV1Former's at width 2d - 1, within five standard errors; five per cent less is noticed."""
     d, n, sigma, eps = 2, 6, 0.3, 0.25
@@ -216,6 +217,7 @@ def test_hiding_weights_explain_what_theory_says():
     assert abs(mean - said) <= 5 * error < 0.05 * said
 
 
+@pytest.mark.long
 def test_explained_signal_is_zero_for_zero_and_the_loss_s_rest():
     task = RegressionTask(2, 4, 0.5)
     toys = EndToEndToys([EndToEndSpec(task, MHA, 2, 0), EndToEndSpec(task, SKIPV1, 3, 0)], dtype=torch.float64)

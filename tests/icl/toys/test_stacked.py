@@ -149,6 +149,7 @@ def test_masked_entries_never_move():
         assert (p != 0).any()
 
 
+@pytest.mark.long
 def test_training_a_stack_is_training_each_toy_in_a_loop():
     """Thirty steps with per-toy learning rates and clips, against torch.optim.Adam and clip_grad_norm_."""
     specs = mixed_specs()

@@ -35,6 +35,7 @@ def losses(config, variant, seed, task, recipe=COMPILING):
     return [x.loss for x in train(model_of(config, variant, seed), task, recipe, seed)]
 
 
+@pytest.mark.long
 def test_a_shape_is_compiled_once_for_all_its_trainings(counter):
     """Other seeds, rates and lengths, and models that are gone, compile nothing again."""
     for seed in range(3):
@@ -51,6 +52,7 @@ def test_a_shape_is_compiled_once_for_all_its_trainings(counter):
 
 
 @pytest.mark.parametrize("windows", [5, 8])
+@pytest.mark.long
 def test_a_shorter_last_batch_is_no_other_shape(windows, counter):
     """Nor has what fills it up any part in the loss."""
     task = text(held_out_windows=windows, held_out_batch=4)
@@ -93,6 +95,7 @@ def test_many_shapes_are_compiled_all(counter):
         assert counter.frame_count == ONE_SHAPE * count
 
 
+@pytest.mark.long
 def test_a_model_that_was_compiled_is_let_go(counter):
     model = model_of(READER)
     list(train(model, text(), COMPILING, 0))
@@ -103,6 +106,7 @@ def test_a_model_that_was_compiled_is_let_go(counter):
     assert gone() is None
 
 
+@pytest.mark.long
 def test_stacks_of_one_shape_are_compiled_once(counter, monkeypatch):
     monkeypatch.setattr("icl.stacks.decoder.can_compile", lambda device: True)
     recipe = replace(RECIPE, steps=4, log_every=2, evaluate_every=0, accumulate=1, compile=True)

@@ -54,6 +54,7 @@ def test_a_run_logs_every_few_steps_and_evaluates_where_it_is_due(whole):
 
 
 @pytest.mark.parametrize("variant", ["skipv1", "attnres-block"])
+@pytest.mark.long
 def test_muon_resumes_to_the_same_bits(variant, tmp_path):
     recipe = replace(RECIPE, optimiser="muon", weight_decay=0.1)
     alone = model_of(READER, variant)
@@ -198,6 +199,7 @@ def test_no_bit_of_the_description_can_change_unseen(tmp_path):
 
 
 @pytest.mark.parametrize(("between", "most"), [(1e-6, 2), (ALWAYS, 12)])
+@pytest.mark.long
 def test_saving_takes_a_small_share_of_the_time(between, most, tmp_path, monkeypatch):
     """Where it takes long it is done seldom: here once, and at the end; unless it is asked for at every report."""
     saved, save = [], Checkpoints.save

@@ -47,6 +47,7 @@ def test_presets_have_the_size_of_their_dimensions(preset, millions):
     assert total_parameters(*model(preset)) / 1e6 == pytest.approx(millions, abs=0.05 if millions > 10 else 0.005)
 
 
+@pytest.mark.long
 def test_presets_far_from_their_name_say_why():
     """Within 6 % of the stated size, or a note that names the size or the reason."""
     units = {"M": 1e6, "B": 1e9}
@@ -67,6 +68,7 @@ def test_a_note_says_whose_numbers_it_is_about():
 
 
 @given(st.integers(2, 8), st.sampled_from([2, 4, 6]))
+@pytest.mark.long
 def test_caches_against_the_papers_formulas(layers, heads):
     """Shares of vanilla's cache of 2 L numbers a head width (ResFormer 3.5, SkipV1Former 3.2, B.1, C.5)."""
     config = Architecture(d_model=heads * 4, n_layers=layers, n_heads=heads, d_ff=8, context=16, stem=Tokens(5))

@@ -66,6 +66,7 @@ def test_no_less_is_read_than_kept_and_as_much_by_layers_that_share_nothing(name
 
 
 @given(layers=st.integers(1, 9), half=st.integers(1, 5), width=st.integers(1, 4))
+@pytest.mark.long
 def test_skipv1_keeps_less_and_reads_as_much(layers, half, width):
     heads = 2 * half
     config = replace(CONFIG, d_model=heads * width, n_heads=heads, n_layers=layers, positions="none")

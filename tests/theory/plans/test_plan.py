@@ -162,6 +162,7 @@ def test_a_plan_that_was_asked_is_copied_as_it_is(copied):
 
 
 @given(shapes, st.data())
+@pytest.mark.long
 def test_runs_say_what_every_head_reads(shape, data):
     candidate = data.draw(st.sampled_from(variant_plans(shape)))
     n = data.draw(st.integers(1, shape.layers))

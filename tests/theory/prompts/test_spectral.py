@@ -140,6 +140,7 @@ def test_threshold_falls_towards_zero():
 
 @settings(max_examples=15)
 @given(d_values, n_values, st.integers(1, 5), st.sampled_from([0.5, 0.97, 1.05, 2.0]))
+@pytest.mark.long
 def test_step_sizes_reach_the_best_polynomial_up_to_the_threshold(d, n, count, times):
     threshold = spectral.noise_threshold(d, n, count) if count > 1 else 1.0
     sigma = threshold * times

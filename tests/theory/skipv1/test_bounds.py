@@ -56,6 +56,7 @@ def test_with_a_bias_the_gap_is_that_of_w0_zero():
     ],
     ids=str,
 )
+@pytest.mark.long
 def test_minimisation_goes_below_no_lower_bound_and_down_to_what_is_known(law, heads):
     moments, skips = PromptMoments(2, 3, 0.5, **law), sum(head.raw > 0 for head in heads)
     for rank in (1, 2):

@@ -95,6 +95,7 @@ def test_the_gap_of_the_optima_is_positive_and_tends_to_three_quarters(d, n, sig
 
 @settings(max_examples=5)
 @given(st.integers(1, 5), st.integers(1, 12), SIGMAS)
+@pytest.mark.long
 def test_no_linear_heads_lie_below_the_floor(d, n, sigma):
     """The floor of any model, the posterior mean of squeezed tokens, and MHA's infimum, in this order."""
     for rank in {0, d // 2, d}:

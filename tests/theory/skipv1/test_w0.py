@@ -70,6 +70,7 @@ def s_is_available(a, b):
 
 @settings(max_examples=7)
 @given(st.data(), st.sampled_from([(1, 1), (2, 1), (2, 2), (3, 1), (3, 2)]), st.integers(1, 4), SIGMAS)
+@pytest.mark.long
 def test_skip_heads_gain_at_least_rho_a_squared_at_the_same_compressions(data, size, n, sigma):
     (d, rank), w0 = size, whole_numbers(data.draw, size[0], size[0], bound=6)
     a, b = data.draw(compressions(d, rank))

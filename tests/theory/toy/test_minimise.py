@@ -47,6 +47,7 @@ def test_those_that_were_lowest_are_finished():
     heads=st.sampled_from((MHA, SKIPV1)),
     data=st.data(),
 )
+@pytest.mark.long
 def test_at_no_prior_mean_it_ends_on_the_closed_forms(d, n, sigma, heads, data):
     rank = data.draw(st.integers(0, d))
     closed = (gap.mha_explained if heads == MHA else gap.skipv1_explained)(d, n, sigma, rank)

@@ -134,6 +134,7 @@ def test_lora_on_projections_trains_them_alone_and_is_merged(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["vanilla", "skipv1", "attnres-block"])
+@pytest.mark.long
 def test_trainer_has_the_losses_of_our_own_loop(name, tmp_path):
     pytest.importorskip("accelerate")
     sizes = replace(CONFIGS["vanilla"], context=CONTEXT + 1, stem=Tokens(VOCAB))

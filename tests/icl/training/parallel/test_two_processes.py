@@ -88,6 +88,7 @@ def test_activations_made_again_and_sublayers_on_their_own_change_nothing(name, 
     assert_same_reports(found[0][name], found[0]["trained"][case], MEAN)
 
 
+@pytest.mark.long
 def test_recomputing_changes_no_bit_of_one_process():
     """With dropout too, whose masks are made again."""
     kept, again = reader(), reader()
