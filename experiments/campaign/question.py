@@ -31,6 +31,7 @@ TWIN, CONTROL = "twin", "second-twin"  # vanilla with other initial weights, on 
 VANILLAS = {VANILLA: 0, TWIN: 1, CONTROL: 2}  # by name, which initial weights
 BASELINE = (VANILLA, TWIN)  # of a difference: their mean
 OWN = "own rates"
+FEWEST = 2  # seeds, without which there is no spread
 Rounds = Sequence[Mapping[str, Mapping[float, Arm]]]  # of every seed, by name of the arm, its trainings by length
 
 
@@ -213,7 +214,9 @@ class Question(ABC):
             warn(f"{self.name}: {corpus.name} has {corpus.tokens:,} tokens, which are read up to {times:.1f} times")
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        """Return losses, curves and probes of every group of which two seeds or more are complete.
+        """Return losses, curves and probes of every group of which all seeds are there; of own variants two will do.
+
+        An interval that is looked at as seeds come in errs more often than it says.
 
         Raises Unfinished if there is none, and UserError where trainings are missing and their text is not there.
         """
@@ -237,11 +240,12 @@ class Question(ABC):
         needed = self.trainings(replace(config, groups=tuple(known)), seeds, rates)
         every = each(needed)
         there = found(every)
-        groups = {name: _measured(rounds, there, self.probed) for name, rounds in needed.items()}
+        enough = FEWEST if config.own else max(FEWEST, seeds)
+        groups = {name: _measured(rounds, there, self.probed, enough) for name, rounds in needed.items()}
         whole = {name: of_group for name, of_group in groups.items() if of_group is not None}
         if not whole:
             done = f"{len(there)} of {len(every)} trainings are finished" if every else "learning rates are not known"
-            raise Unfinished(f"{self.name}: {done}; a comparison needs two seeds of all arms of a group")
+            raise Unfinished(f"{self.name}: {done}; a comparison needs {enough} seeds of all arms of a group")
         records = [there[arm] for arm in every if arm in there]
         return {
             "seeds": max(of_group["seeds"] for of_group in whole.values()),
@@ -286,14 +290,14 @@ def with_text(setting: Setting, slot: Slot) -> tuple[Setting, str | None]:
     return replace(setting, corpus=corpus), read.source.folder
 
 
-def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json], Json]) -> Json | None:
-    """Return what is measured of the seeds that are complete, from the first on; None of fewer than two."""
+def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json], Json], enough: int) -> Json | None:
+    """Return what is measured of the seeds that are complete, from the first on; None if these are not enough."""
     whole = []
     for of_seed in rounds:
         if not all(arm in there for of_arm in of_seed.values() for arm in of_arm.values()):
             break
         whole.append({name: {at: there[arm] for at, arm in of_arm.items()} for name, of_arm in of_seed.items()})
-    if len(whole) < 2:
+    if len(whole) < min(enough, max(FEWEST, len(rounds))):
         return None
     names, lengths = list(whole[0]), list(whole[0][VANILLA])
     last = rounds[0][VANILLA][lengths[-1]]

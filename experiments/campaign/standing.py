@@ -25,7 +25,7 @@ class Standing:
         trained: trainings that are finished; those of several lengths from one trunk count once.
         left: likewise, that are not, and that no question before it asks for.
         seconds: what these take on one core.
-        checks: what can be said now; None before two seeds of a group are complete.
+        checks: what can be said now; None before all seeds of a group are complete.
     """
 
     question: Question

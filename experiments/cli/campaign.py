@@ -80,6 +80,6 @@ def _print(listed: Sequence[Standing]) -> None:
     for one in listed:
         print(f"\n{one.question.name}: {one.question.title}")
         if one.checks is None:
-            print("  nothing can be said yet: two seeds of all arms of a group are needed")
+            print("  nothing can be said yet: all seeds of all arms of a group are needed")
         for members in by_group(one.checks or ()).values():
             print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")

@@ -79,7 +79,7 @@ class Rates(Question):
         """Return what every question measures.  Raises Unfinished, too, before there are two rates to compare."""
         found = super().measure(config, seeds, run)
         if not by_width(found):
-            raise Unfinished(f"{self.name}: two rates are needed, with two seeds of all arms at each")
+            raise Unfinished(f"{self.name}: two rates are needed, with all seeds of all arms at each")
         return found
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:

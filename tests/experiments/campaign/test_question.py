@@ -103,6 +103,12 @@ def test_without_two_seeds_nothing_is_compared(question, tmp_path, slot):
         measurement(question, tmp_path, replace(slot, deadline=1.0))
 
 
+def test_before_all_seeds_are_there_nothing_is_compared(question, there, slot):
+    """Of three seeds two are there, which would do for two."""
+    with pytest.raises(Unfinished, match="a comparison needs 3 seeds of all arms of a group"):
+        execute(prepare(question, "cpu", 3, there, replace(slot, deadline=1.0)))
+
+
 @pytest.mark.long
 def test_missing_or_other_text_is_named(question, setting, tmp_path, slot):
     with pytest.raises(UserError, match="need --data FOLDER: the tests' text"):
