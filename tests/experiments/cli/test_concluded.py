@@ -138,6 +138,7 @@ def test_what_another_version_left_is_shown_as_it_was_concluded(halves, capsys):
     assert "halves, profile cpu, 2 seeds: agrees" in said(capsys, "compare")
 
 
+@pytest.mark.long
 def test_nothing_compared_is_inconclusive(halves, capsys):
     """Which is no failure."""
     halves.judged = lambda *_: []
