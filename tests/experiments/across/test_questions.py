@@ -80,7 +80,7 @@ SIZES = {f"{LARGE}/{window}/{arm}/{SMALL}" for window in ("2.5 to 5", "5 to 8") 
 
 
 def of_sizes(small, large):
-    """What becomes of the gain that a larger size leaves."""
+    """Return the verdicts on the gain that a larger size leaves."""
     found = verdicts(**{SMALL: group(small), LARGE: group(large)})
     assert found.keys() >= SIZES
     return {verdict for name, verdict in found.items() if name in SIZES}

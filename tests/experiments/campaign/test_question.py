@@ -104,7 +104,7 @@ def test_without_two_seeds_nothing_is_compared(question, tmp_path, slot):
 
 
 def test_before_all_seeds_are_there_nothing_is_compared(question, there, slot):
-    """Of three seeds two are there, which would do for two."""
+    """Two of three seeds are there, which would do for two."""
     with pytest.raises(Unfinished, match="a comparison needs 3 seeds of all arms of a group"):
         execute(prepare(question, "cpu", 3, there, replace(slot, deadline=1.0)))
 

@@ -21,7 +21,7 @@ from experiments.verdicts.intervals import t_interval
 
 LEDGER = catalogue.claims()
 RESULTS = Path(__file__).parents[3] / "results"
-LONG = {  # entries that take two seconds or more
+LONG = {  # entries that take about two seconds or more
     f"{paper}.{name}"
     for paper, names in {
         "attnres": "gradients initial-size start-gradients swiglu-quartic traffic typical-output",
