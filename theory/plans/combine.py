@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from theory.errors import BadInput
 from theory.plans.mix import Learned, Mix, Term
-from theory.plans.plan import ABSENT, HeadPlan, Plan, built, checked, plan
+from theory.plans.plan import ABSENT, HeadPlan, Plan, built, checked, vanilla
 
 T = TypeVar("T")
 Part = Mix | tuple[Mix, ...]
@@ -41,7 +41,9 @@ def combine(*plans: Plan) -> Plan:
     shape = plans[0].shape
     if any(p.shape != shape for p in plans):
         raise Clash(f"plans for {len({p.shape for p in plans})} different shapes do not combine")
-    base = plan(shape)
+    if len(plans) == 1 and all(head.live or head == ABSENT for row in plans[0].table for head in row):
+        return checked(plans[0])
+    base = vanilla(shape)
     cells = [cell for cell in shape.cells() if all(p.head(*cell).live for p in plans)]
     whole = {
         name: _changed(what, [getattr(p, name) for p in plans], getattr(base, name)) for name, what in _WHOLE.items()

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -216,6 +216,13 @@ class Plan:
         return {weight.layer: weight.channels for weight in gates}
 
     @cached_property
+    def _problems(self) -> tuple[str, ...]:
+        if [len(row) for row in self.table] != [self.shape.heads] * self.shape.layers:
+            return (f"the table does not have {self.shape.layers} layers of {self.shape.heads} heads",)
+        depth = depth_problems(self.depth, self.shape.layers, 1 + bool(self.feed_forward))
+        return (*field_problems(self), *_problems_of_heads(self), *_problems_of_layers(self), *depth)
+
+    @cached_property
     def _built(self) -> Mapping[tuple[Kind, int], tuple[int, ...]]:
         heads: dict[tuple[Kind, int], list[int]] = {}
         for life in self._lifetimes:
@@ -267,6 +274,12 @@ def plan(
     )
 
 
+@lru_cache(maxsize=64)
+def vanilla(shape: Shape) -> Plan:
+    """Return the plan of a vanilla Transformer, which every variant is compared with."""
+    return plan(shape)
+
+
 PARTS: dict[str, Callable[[HeadPlan], object]] = {
     "queries": lambda head: head.query if head.live else None,
     "keys": lambda head: head.keys,
@@ -277,9 +290,9 @@ PARTS: dict[str, Callable[[HeadPlan], object]] = {
 
 def changes(changed: Plan) -> dict[str, list[int]]:
     """Return the parts of heads that differ from vanilla's, each with the layers in which they do."""
-    vanilla, found = plan(changed.shape), {}
+    base, found = vanilla(changed.shape), {}
     for what, read in PARTS.items():
-        cells = [n for n, h in changed.shape.cells() if read(changed.head(n, h)) != read(vanilla.head(n, h))]
+        cells = [n for n, h in changed.shape.cells() if read(changed.head(n, h)) != read(base.head(n, h))]
         if cells:
             found[what] = list(dict.fromkeys(cells))
     return found
@@ -306,11 +319,7 @@ def checked(plan: Plan) -> Plan:
 
 def problems(plan: Plan) -> list[str]:
     """Return why a plan makes no sense, one reason per line; empty if it does."""
-    if [len(row) for row in plan.table] != [plan.shape.heads] * plan.shape.layers:
-        return [f"the table does not have {plan.shape.layers} layers of {plan.shape.heads} heads"]
-    flags = field_problems(plan)
-    depth = depth_problems(plan.depth, plan.shape.layers, 1 + bool(plan.feed_forward))
-    return [*flags, *_problems_of_heads(plan), *_problems_of_layers(plan), *depth]
+    return list(plan._problems)
 
 
 def _problems_of_heads(plan: Plan) -> Iterator[str]:

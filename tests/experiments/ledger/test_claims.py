@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import _minimize
 
 from experiments import catalogue
-from experiments.ledger import fates, verify
+from experiments.ledger import verify
 from experiments.ledger.claim import Claim, agrees, outcomes
 from experiments.ledger.verify import Verification, premises, verifications
 from experiments.store.folders import UserError
@@ -21,22 +21,6 @@ from experiments.verdicts.intervals import t_interval
 
 LEDGER = catalogue.claims()
 RESULTS = Path(__file__).parents[3] / "results"
-LONG = {  # entries that take about two seconds or more
-    f"{paper}.{name}"
-    for paper, names in {
-        "attnres": "gradients initial-size start-gradients swiglu-quartic traffic typical-output",
-        "deep": "real-roots-miss-ridge",
-        "dva": "one-head",
-        "hyper": "decoders",
-        "prompts": "pool",
-        "resformer": "costs cross-layer-any-w0 cross-layer-around-identity values-at-start-limit",
-        "skipv1": "a2-deeper any-architecture bias c-positive conversion-distance critical-points final-display "
-        "inference-memory inference-speed mha-infimum non-gaussian paper-bound reachability "
-        "skipv1-minimum w0 w0-heads-needed",
-        "toy": "content-scores least-width lookup-width raw-keys recall-shared-keys-and-values shifts value-maps",
-    }.items()
-    for name in names.split()
-}
 
 
 @pytest.fixture
@@ -49,39 +33,14 @@ def descents(monkeypatch):
     return runs
 
 
-@pytest.fixture(scope="module")
-def altered():
-    """Return ids of entries that stood when what they judge was altered, at this very source, with these libraries."""
-    return set(fates.known_fates(list(LEDGER.values()), LEDGER, RESULTS / "ledger"))
-
-
-def check_stands(name, descents):
+@pytest.mark.long
+@pytest.mark.parametrize("name", LEDGER)
+def test_entry_stands(name, descents):
     for evidence in LEDGER[name].evidence:
         descents.clear()
         assert evidence.holds(evidence.states), evidence.what
         assert not evidence.holds(evidence.control), f"the control is not rejected: {evidence.what}"
         assert evidence.kind == "descent" or not descents, f"{evidence.what}: a descent, and does not say so"
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in LEDGER]
-)
-def test_entry_stands(name, altered, descents):
-    if name in altered:
-        pytest.skip("nothing has changed since what the entry judges was altered: `make test-long` runs it")
-    check_stands(name, descents)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LEDGER)
-def test_entry_that_was_altered_stands(name, altered, descents):
-    if name not in altered:
-        pytest.skip("`test_entry_stands` runs it")
-    check_stands(name, descents)
-
-
-def test_long_entries_are_there():
-    assert LEDGER.keys() >= LONG
 
 
 DECIDES = re.compile(r"(?:Training decides|Trained models decide) (?:it|which are larger) \(([^):]*)")
