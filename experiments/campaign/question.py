@@ -297,7 +297,7 @@ def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json]
         if not all(arm in there for of_arm in of_seed.values() for arm in of_arm.values()):
             break
         whole.append({name: {at: there[arm] for at, arm in of_arm.items()} for name, of_arm in of_seed.items()})
-    if len(whole) < min(enough, max(FEWEST, len(rounds))):
+    if len(whole) < enough:
         return None
     names, lengths = list(whole[0]), list(whole[0][VANILLA])
     last = rounds[0][VANILLA][lengths[-1]]

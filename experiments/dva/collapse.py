@@ -58,30 +58,12 @@ class Side:
 
 
 SIDES = {
-    "initial, pairs": Side(
-        "initial", "pairs", False, words="initial, every pair's matrix", color=BLACK, line="-", marker="s"
-    ),
-    "revised, pairs": Side(
-        "revised", "pairs", False, words="revised, every pair's value", color=BLUE, line="-", marker="o"
-    ),
-    "initial, collapsed": Side(
-        "initial", "collapsed", False, words="initial, collapsed", color=BLACK, line="--", marker="D"
-    ),
-    "revised, collapsed": Side(
-        "revised", "collapsed", False, words="revised, collapsed", color=BLUE, line="--", marker="^"
-    ),
-    "initial, blocks": Side(
-        "initial",
-        "collapsed",
-        True,
-        words="initial, collapsed, in blocks of queries",
-        color=BLACK,
-        line=":",
-        marker="v",
-    ),
-    "revised, blocks": Side(
-        "revised", "collapsed", True, words="revised, collapsed, in blocks of queries", color=BLUE, line=":", marker="P"
-    ),
+    "initial, pairs": Side("initial", "pairs", False, "initial, every pair's matrix", BLACK, "-", "s"),
+    "revised, pairs": Side("revised", "pairs", False, "revised, every pair's value", BLUE, "-", "o"),
+    "initial, collapsed": Side("initial", "collapsed", False, "initial, collapsed", BLACK, "--", "D"),
+    "revised, collapsed": Side("revised", "collapsed", False, "revised, collapsed", BLUE, "--", "^"),
+    "initial, blocks": Side("initial", "collapsed", True, "initial, collapsed, in blocks of queries", BLACK, ":", "v"),
+    "revised, blocks": Side("revised", "collapsed", True, "revised, collapsed, in blocks of queries", BLUE, ":", "P"),
 }
 HEADS, ONE_HEAD = "heads", "one head"
 LAYERS = {  # ways to attend at the sizes of the paper's models, and what the figure calls them
