@@ -1,11 +1,9 @@
 """Numbers on the pages of findings and claims are those that were measured, predicted or printed."""
 
 import csv
-import json
 import math
 import re
 from collections import Counter
-from pathlib import Path
 from statistics import fmean, median
 
 from experiments import catalogue
@@ -14,35 +12,19 @@ from experiments.across.ladder.setting import FIRST, LAST, RUNGS
 from experiments.across.ladder.verdicts import best, chance, leads, null_rows
 from experiments.across.printed import NANOGPT, reported
 from experiments.across.reading.experiment import rises
-from experiments.campaign.question import Question
-from experiments.campaign.standing import standings
 from experiments.experiment.protocol import Retiring
 from experiments.report.pages.variants import costs
 from experiments.resformer import index as resformer_index
-from experiments.store.folders import Slot
 from experiments.verdicts.intervals import t_interval
+from tests.findings import ARMS, CLAIMS, FINDINGS, PAGE, ROOT, between, both_of, compared, signed, stored
 from theory.plans.variants import VARIANTS
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "results/FINDINGS.md").read_text()
-CLAIMS = (ROOT / "theory/resformer/CLAIMS.md").read_text()
-FINDINGS = " ".join(PAGE.split())  # in one line
-ARMS = {"svformer": "SVFormer", "skipv1": "SkipV1Former", "resformer": "ResFormer"}
 ARMS_AND_OWN_MAP = {"own-map": "own map of the embedding", **ARMS}
 EARLIER = list(csv.DictReader((ROOT / "results/earlier/numbers.csv").read_text().splitlines()))
 
 
 def test_the_findings_count_resformer_s_items():
     assert f"goes through the paper: {len(resformer_index.ITEMS)} items," in " ".join(PAGE.split())
-
-
-def stored(path):
-    return json.loads((ROOT / "results" / path).read_text())
-
-
-def both_of(run):
-    """What was predicted, and what was measured."""
-    return [stored(f"{run}/{name}.json") for name in ("prediction", "measurement")]
 
 
 def test_numbers_of_what_was_found():
@@ -83,7 +65,7 @@ def test_numbers_of_the_field():
 
 
 def test_numbers_of_the_long_bridge():
-    found = {c.id: c for c in _compared("bridge/long")}
+    found = {c.id: c for c in compared("bridge/long")}
     verdicts = [c.verdict for c in found.values() if c.rule != "unpredicted"]
     decided = sum(verdict in ("agrees", "contradicts") for verdict in verdicts)
     assert f"{decided} of {len(verdicts)} verdicts are decided" in FINDINGS
@@ -123,7 +105,7 @@ def test_numbers_of_the_ladder():
     for what in ("reached", "found"):
         by_rung = [leads(measurement, task, rung, what) for rung in RUNGS]
         for arm, called in names.items():
-            told = " | ".join(_between(of_rung[arm]) for of_rung in by_rung)
+            told = " | ".join(between(of_rung[arm]) for of_rung in by_rung)
             assert f"| {called}, {what} | {told} |" in FINDINGS
     last = by_rung[-1]
     assert max(abs(last[arm].mean) for arm in names) < min(last[arm].half_width for arm in names)
@@ -143,7 +125,7 @@ def test_numbers_of_the_ladder():
     assert f"({lead.mean:.2f} with a feed-forward, of {toys:.2f})" in FINDINGS
     shares, proved = best(measurement, fifth, FIRST), prediction["tasks"][fifth]["proved"]["vanilla"]
     assert f"it found {shares['vanilla'].mean:.2f} of the signal, where {proved[0]:.2f} is proved possible" in FINDINGS
-    judged = {c.id: c for c in _compared("ladder")}
+    judged = {c.id: c for c in compared("ladder")}
     for setting, told in (
         (task, "The softmax changes SVFormer's lead by {}, norms by {}."),
         (other, "Here the softmax changes it by {} and norms by {},"),
@@ -173,57 +155,7 @@ def test_numbers_of_the_independent_bridge():
     parts = [areas[name] for name in ("width 16, fan-in", "width 16, 0.02", "width 48, fan-in")]
     for arm, called in {**ARMS_AND_OWN_MAP, "twin": "twin"}.items():
         gains = [t_interval([a - b for a, b in zip(part["vanilla"], part[arm], strict=True)]) for part in parts]
-        assert f"| {called} | {' | '.join(map(_between, gains))} |" in PAGE
-
-
-def test_numbers_of_the_campaign_s_first_answer():
-    measurement = stored("text-induction/measurement.json")
-    ((name, group),) = measurement["groups"].items()
-    assert name == "width 32, rate 0.008, initial weights 0.02"
-    assert (group["seeds"], len(measurement["left_out"])) == (12, 3)
-    judged = {c.id: c for c in _compared("text-induction")}
-    names = {**ARMS, "vanilla": "vanilla", "shared-keys": "shared keys"}
-    for pair in ("svformer/vanilla", "skipv1/vanilla", "svformer/skipv1", "skipv1/shared-keys"):
-        checks = [judged[f"{name}/{window}/{pair}"] for window in ("2.5 to 5", "5 to 8")]
-        told = " | ".join(f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in checks)
-        assert f"| {' minus '.join(names[arm] for arm in pair.split('/'))} | {told} |" in FINDINGS
-    controls = (judged[f"{name}/{window}/svformer/vanilla"].controls[0] for window in ("2.5 to 5", "5 to 8"))
-    third = " and ".join(f"{_signed(mean)} ± {half_width:.2f}" for mean, half_width in controls)
-    assert f"a third differs from them by {third}." in FINDINGS
-
-    def mean(arm, score, length):
-        return fmean(one[score] for one in group["probed"][arm][length])
-
-    assert f"{mean('vanilla', 'induction', '10.0'):.3f} more attention" in FINDINGS
-    arms = ("svformer", "skipv1", "vanilla", "twin", "shared-keys")
-    previous = [_between(t_interval([one["previous"] for one in group["probed"][arm]["2.5"]])) for arm in arms]
-    told = "{} in SVFormer, {} in SkipV1Former, {} and {} in the two vanillas, and {} with shared keys"
-    assert told.format(*previous) in FINDINGS
-
-
-def test_numbers_of_predicted_orders():
-    judged = {c.id: c for c in _compared("text-predicted")}
-    for who, called in (("toy", "the toy"), ("recall", "recall, with 24 seeds")):
-        numbers = re.fullmatch(
-            r"of (\d+) pairs that .* orders, text orders (\d+) as predicted, (\d+) the other way, "
-            r"and leaves (\d+) open; exact permutation p = ([\d.]+), at best \5",
-            judged[f"order/{who}"].statement,
-        )
-        assert numbers is not None
-        assert f"| {called} | {' | '.join(numbers.groups())} |" in FINDINGS
-        assert judged[f"order/{who}"].verdict == "inconclusive"
-    early, late = (f"width 32, rate 0.008, initial weights 0.02: {window}" for window in ("2.5 to 5", "5 to 8"))
-    agree = {c.id.split("/", 2)[2] for c in judged.values() if c.id.startswith((early, late)) and c.verdict == "agrees"}
-    assert agree == {f"{arm}/{other}" for arm in ("svformer", "skipv1") for other in ("vanilla", "shared-keys")}
-    places = stored("text-predicted/prediction.json")["places"]
-    assert f"all {sum(len(place['pairs']) for place in places.values())} differences" in FINDINGS
-    close, open_, keys = (
-        judged[f"{late}/{name}"] for name in ("toy/skipv1/vanilla", "recall/svformer/skipv1", "toy/vanilla/shared-keys")
-    )
-    told = f"{close.measured:.3f} ± {close.half_width:.3f}".replace("-", "\N{MINUS SIGN}")
-    assert f"SkipV1Former minus vanilla, {told} between 5 and 8" in FINDINGS
-    ends = [f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in (open_, keys)]
-    assert "SkipV1Former is {}, and vanilla minus shared keys {}.".format(*ends) in FINDINGS
+        assert f"| {called} | {' | '.join(map(between, gains))} |" in PAGE
 
 
 def test_numbers_of_the_bridge():
@@ -232,21 +164,13 @@ def test_numbers_of_the_bridge():
     cells = [(question, scale) for question in ("speed", "null") for scale in (bridge.FAN_IN, bridge.SMALL)]
     for arm, name in names.items():
         row = [found[arm, *cell].judgement for cell in cells]
-        told = " | ".join(f"{_signed(c.measured).lstrip('+')} ± {c.half_width:.2f}" for c in row)
+        told = " | ".join(f"{signed(c.measured).lstrip('+')} ± {c.half_width:.2f}" for c in row)
         assert f"| {name} | {told} |".replace("\N{MINUS SIGN}0.00", "0.00") in PAGE
     words = Counter(row.words for row in found.values() if row.arm != "twin")
     assert f"{words['not decided']} of {words.total() - words['no prediction']} verdicts" in PAGE
     assert f"{words['as the toy says']} of 8 comparisons" in PAGE
     width = found["svformer", "width", bridge.FAN_IN].judgement
     assert f"than SVFormer by {width.measured:.1f} ± {width.half_width:.1f} octaves" in PAGE
-
-
-def _compared(name):
-    return catalogue.experiment(name.partition("/")[0]).compare(*both_of(name))
-
-
-def _signed(number):
-    return f"{number:+.2f}".replace("-", "\N{MINUS SIGN}")
 
 
 def test_numbers_of_resformer_in_small_decoders():
@@ -314,23 +238,6 @@ def test_numbers_of_conversion_and_decoding():
     assert (
         f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of MHA's time a token, give or take {width:.2f} for all" in FINDINGS
     )
-
-
-def test_what_is_left_of_the_campaign():
-    """Trainings that were added since then leave less."""
-    told = re.findall(r"\| `(text-[a-z-]+)`: .* \| (\d+) \| (\d+) \| (\d+) \|", PAGE)
-    rows = {name: [int(x) for x in numbers] for name, *numbers in told}
-    experiments = map(catalogue.experiment, catalogue.names("scale"))
-    questions = [one for one in experiments if isinstance(one, Question)]
-    now = standings(sorted(questions, key=lambda one: one.order), ROOT / "nowhere", Slot())
-    needed = {one.question.name: one for one in now if one.left}
-    assert set(needed) <= set(rows)
-    assert f"some {sum(hours for _, _, hours in rows.values())} hours of one core" in FINDINGS
-    for name, one in needed.items():
-        trained, left, hours = rows[name]
-        assert trained + left == one.trained + one.left
-        assert trained <= one.trained
-        assert one.seconds / 3600 < 1.3 * hours  # the price of a step is measured anew with every training
 
 
 def test_rows_of_earlier_results_are_those_of_the_table():
@@ -495,7 +402,3 @@ def earlier(experiment, check):
     """What was measured of a retired experiment, and the half-width of its interval; of several profiles the last."""
     found = [row for row in EARLIER if (row["experiment"], row["id"]) == (experiment, check)]
     return float(found[-1]["measured"]), float(found[-1]["half_width"])
-
-
-def _between(found):
-    return f"{found.mean:.2f} ± {found.half_width:.2f}".replace("-0.00", "0.00").replace("-", "\u2212")

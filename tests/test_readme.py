@@ -1,6 +1,6 @@
 """What the pages promise is there: links, commands, Python, tables and figures; and all papers are cited.
 
-Numbers of the findings are tested in test_findings, the recipes of CONTRIBUTING in test_contributing.
+Numbers of the findings are tested in test_findings and test_findings_of_text, recipes in test_contributing.
 """
 
 import ast
