@@ -56,9 +56,9 @@ class Induction(Question):
     name = "text-induction"
     title = "Do value skips shorten the way to induction on text?"
     caption = (
-        "(a, b) Training loss minus the mean of two vanillas at one rate, two sizes; a third vanilla is what no effect "
-        "looks like. (c) Mean differences from 2.5 to 5 tokens per parameter. (d) Attention of vanilla's best heads. "
-        "Bands: 95 % over paired seeds, point by point; bars: for all at once."
+        "(a), (b) Training loss minus the mean of two vanillas at one rate, two sizes; a third vanilla is what no "
+        "effect looks like. (c) Mean differences from 2.5 to 5 tokens per parameter. (d) Attention of vanilla's best "
+        "heads. Bands: 95 % over paired seeds, point by point; bars: for all at once."
     )
     order = 1
     claims: tuple[str, ...] = (FASTER, ORDERS)
