@@ -5,7 +5,8 @@ Lines lie in OUT/campaign/metrics.jsonl, and in what is committed of the campaig
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -22,6 +23,7 @@ from theory.plans.accounting import flops
 FOLDER = "campaign"
 SECONDS_PER_FLOP = 1e-10  # of a training step on one core, until something is trained here
 STEP = 3.0  # a step's work, in forward passes
+APART = 1.5  # times as many operations, from which on the time of operations is told from that of calling them
 BESIDES = 1.2  # the time of a training over that of its steps: evaluations and probes
 LONG = 600.0  # seconds, from which on it is said beforehand how long trainings take
 
@@ -56,7 +58,8 @@ class Pool:
         """
         self._read = None
         left = trunks(missing)
-        seconds = seconds_per_flop(there) * sum(map(flops_of, left))
+        price = prices(there)
+        seconds = sum(map(price, left))
         if seconds > LONG:
             warn(f"{label}: {len(left)} trainings to go, about {seconds / 3600:.1f} hours of one core")
         return train_sharing(missing, self.run, label, keeping=True)
@@ -71,16 +74,29 @@ class Pool:
         }
 
 
-def seconds_per_flop(records: Mapping[Arm, Json]) -> float:
-    """Return what a floating-point operation of a training takes on one core, by what has been trained."""
-    took = [1 / (speed * _flops(arm)) for arm, record in records.items() if (speed := record["tokens_per_second"])]
-    return BESIDES * median(took or [SECONDS_PER_FLOP])
+def prices(records: Mapping[Arm, Json]) -> Callable[[Trunk], float]:
+    """Return how many seconds of one core a trunk and its branches take, by what has been trained.
 
+    A token takes a time for its floating-point operations and one for calling them, which in small models is most of
+    it.  The two are told apart once sizes have been trained that differ enough; until then all goes with operations.
+    """
+    from scipy.optimize import nnls
 
-def flops_of(trunk: Trunk) -> float:
-    """Return the floating-point operations of a trunk and its branches."""
-    arm = trunk.arms[-1]
-    return _flops(arm) * trunk.steps() * arm.recipe.batch * arm.context
+    by_flops = defaultdict[float, list[float]](list)
+    for arm, record in records.items():
+        if speed := record["tokens_per_second"]:
+            by_flops[_flops(arm)].append(1 / speed)
+    took = {flops: median(seconds) for flops, seconds in by_flops.items()}
+    if took and max(took) > APART * min(took):
+        (call, operation), _ = nnls([[1.0, flops] for flops in took], list(took.values()))
+    else:
+        call, operation = 0.0, median([seconds / flops for flops, seconds in took.items()] or [SECONDS_PER_FLOP])
+
+    def seconds(trunk: Trunk) -> float:
+        arm = trunk.arms[-1]
+        return float(BESIDES * trunk.steps() * arm.recipe.batch * arm.context * (call + operation * _flops(arm)))
+
+    return seconds
 
 
 def _flops(arm: Arm) -> float:

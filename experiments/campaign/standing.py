@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.campaign.pool import Pool, flops_of, seconds_per_flop
+from experiments.campaign.pool import Pool, prices
 from experiments.campaign.question import Question
 from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary
 from experiments.store.folders import Json, Slot
@@ -40,13 +40,13 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
     pool, seen, rows = Pool(out, slot), set[str](), []
     needed = [_arms(question, pool) for question in questions]
     records = pool.finished(arm for arms in needed for arm in arms)
-    price = seconds_per_flop(records)
+    price = prices(records)
     for question, arms in zip(questions, needed, strict=True):
         left = {trunk.name(slot.device): trunk for trunk in trunks([arm for arm in arms if arm not in records])}
-        own = [flops_of(trunk) for name, trunk in left.items() if name not in seen]
+        own = [price(trunk) for name, trunk in left.items() if name not in seen]
         seen |= left.keys()
         trained = len(trunks([arm for arm in arms if arm in records]))
-        rows.append(Standing(question, trained, len(own), seconds=price * sum(own), checks=_checks(question, out)))
+        rows.append(Standing(question, trained, len(own), seconds=sum(own), checks=_checks(question, out)))
     return rows
 
 

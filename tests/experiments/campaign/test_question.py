@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -142,6 +143,32 @@ def test_how_long_it_takes_is_said_first(question, tmp_path, slot, monkeypatch, 
     with pytest.raises(Unfinished):
         measurement(question, tmp_path, replace(slot, deadline=1.0))
     assert "asking: 8 trainings to go, about 0.0 hours of one core" in capsys.readouterr().err
+
+
+def test_hours_left_tell_calls_from_operations_once_sizes_differ(setting):
+    def arms_of(width):
+        question = Asking(setting, width)
+        return question.every(question.profiles["cpu"].config, 1, pools.Pool(Path("nowhere"), Slot()))
+
+    def records(*widths, call, operation):
+        return {
+            arm: {"tokens_per_second": 1 / (call + operation * pools._flops(arm))}
+            for width in widths
+            for arm in arms_of(width)
+        }
+
+    def seconds(trunk, call, operation):
+        arm = trunk.arms[-1]
+        tokens = trunk.steps() * arm.recipe.batch * arm.context
+        return pools.BESIDES * tokens * (call + operation * pools._flops(arm))
+
+    (large, *_) = trunks(arms_of(64))
+    time = {"call": 1e-4, "operation": 1e-10}
+    two_sizes = pools.prices(records(8, 16, 32, **time))
+    assert two_sizes(large) == pytest.approx(seconds(large, **time))
+    one_size = pools.prices(records(64, **time))
+    assert one_size(large) == pytest.approx(seconds(large, **time), rel=0.1)  # two plans, of unlike many operations
+    assert pools.prices({})(large) == seconds(large, call=0.0, operation=pools.SECONDS_PER_FLOP)
 
 
 # `crosslayer campaign`: what is trained and left, what can be said, and going on with it.
