@@ -1,7 +1,7 @@
 """Numbers of the campaign of text trainings on the page of findings are those that were measured."""
 
 import re
-from statistics import fmean
+from statistics import fmean, stdev
 
 import pytest
 
@@ -15,9 +15,12 @@ from tests.findings import FINDINGS, PAGE, ROOT, between, compared, signed, stor
 MODELS = {  # groups of text-induction that are trained, as the page calls them
     "width 32, rate 0.008, initial weights 0.02": "0.11M",
     "width 48, rate 0.008, initial weights 0.02": "0.22M",
+    "width 32, rate 0.004, initial weights 0.02": "0.11M, half the rate",
 }
-SMALL, LARGE, *_ = MODELS
+SMALL, LARGE, SLOW = MODELS
 SPANS = ("2.5 to 5", "5 to 8")
+WHO = {"toy": "the toy", "recall": "recall, with 24 seeds"}
+TOY_ALONE, RECALL_ALONE = "toy/vanilla/shared-keys", "recall/svformer/skipv1"
 
 
 def told_of(check):
@@ -40,6 +43,12 @@ def test_numbers_of_the_campaign_s_first_answer():
             third = f"{signed(mean)} ± {half_width:.2f}"
             cells = [called, span, told_of(first), told_of(second), third, *map(told_of, others)]
             assert f"| {' | '.join(cells)} |" in FINDINGS
+
+
+def test_how_often_skips_train_faster_is_what_the_readme_says():
+    verdicts = [c.verdict for c in compared("text-induction") if c.id.endswith(("svformer/vanilla", "skipv1/vanilla"))]
+    told = f"fall sooner than vanilla's in {verdicts.count('agrees')} of {len(verdicts)} comparisons"
+    assert told in (ROOT / "README.md").read_text()
 
 
 def test_numbers_of_the_campaign_s_sizes():
@@ -66,9 +75,26 @@ def test_numbers_of_the_campaign_s_heads():
         assert f"| {called} | {' | '.join(previous)} |" in FINDINGS
 
 
+def test_spreads_of_the_campaign_s_seeds():
+    groups = stored("text-induction/measurement.json")["groups"]
+    spreads = [stdev(groups[name]["loss"][arm]["5.0"]) for arm in ("vanilla", "svformer") for name in (SMALL, SLOW)]
+    told = "is {:.2f} nats at 0.008 and {:.2f} at 0.004; SVFormer's is {:.2f} and {:.2f}."
+    assert told.format(*spreads) in FINDINGS
+
+
+def test_where_the_campaign_s_gains_peak():
+    peaks = {c.id: c for c in compared("text-induction") if "/peak/" in c.id}
+    agreeing = peaks.pop(f"{SLOW}/peak/svformer")
+    assert agreeing.verdict == "agrees"
+    assert f"SVFormer's agrees, {agreeing.measured:.2f} ± {agreeing.half_width:.2f} doublings of tokens" in FINDINGS
+    assert [c.verdict for c in peaks.values()] == ["inconclusive"] * 5
+    probed = stored("text-induction/measurement.json")["groups"][SLOW]["probed"]["vanilla"]["10.0"]
+    assert f"a rise of {fmean(one['induction'] for one in probed):.3f} is no induction" in FINDINGS
+
+
 def test_numbers_of_predicted_orders():
     judged = {c.id: c for c in compared("text-predicted")}
-    for who, called in (("toy", "the toy"), ("recall", "recall, with 24 seeds")):
+    for who, called in WHO.items():
         numbers = re.fullmatch(
             r"of (\d+) pairs that .* orders, text orders (\d+) as predicted, (\d+) the other way, "
             r"and leaves (\d+) open; exact permutation p = ([\d.]+), at best \5",
@@ -77,38 +103,29 @@ def test_numbers_of_predicted_orders():
         assert numbers is not None
         assert f"| {called} | {' | '.join(numbers.groups())} |" in FINDINGS
         assert judged[f"order/{who}"].verdict == "inconclusive"
-    agree = {c.id for c in judged.values() if c.rule == "sign" and c.verdict == "agrees"}
-    pairs = {f"{arm}/{other}" for arm in ("svformer", "skipv1") for other in ("vanilla", "shared-keys")}
-    open_ = {
-        f"{SMALL}: 2.5 to 5/{who}/skipv1/{other}" for who in ("toy", "recall") for other in ("vanilla", "shared-keys")
+    signs = {c.id.partition(": ")[0::2]: c for c in judged.values() if ": " in c.id}
+    both = {
+        f"{who}/{arm}/{other}" for who in WHO for arm in ("svformer", "skipv1") for other in ("vanilla", "shared-keys")
     }
-    every = {
-        f"{size}: {span}/{who}/{pair}"
-        for size in (SMALL, LARGE)
-        for span in SPANS
-        for who in ("toy", "recall")
-        for pair in pairs
-    }
-    assert agree == every - open_
+    open_ = {(SMALL, f"2.5 to 5/{pair}") for pair in both if "skipv1" in pair}
+    own = {f"2.5 to 5/{RECALL_ALONE}", f"5 to 8/{RECALL_ALONE}", f"5 to 8/{TOY_ALONE}"}
+    every = {(name, f"{span}/{pair}") for name in MODELS for span in SPANS for pair in both}
+    assert {key for key, c in signs.items() if c.verdict == "agrees"} == every - open_ | {(SLOW, pair) for pair in own}
+    assert {c.verdict for c in signs.values()} == {"agrees", "inconclusive"}
     places = stored("text-predicted/prediction.json")["places"]
     assert f"all {sum(len(place['pairs']) for place in places.values())} differences" in FINDINGS
 
-    def found(name):
-        return [judged[f"{size}: 5 to 8/{name}"] for size in (SMALL, LARGE)]
+    def told(name, pair):
+        found = signs[name, f"5 to 8/{pair}"]
+        return f"{found.measured:.3f} ± {found.half_width:.3f}".replace("-", "\N{MINUS SIGN}")
 
-    close = [
-        f"{c.measured:.3f} ± {c.half_width:.3f}".replace("-", "\N{MINUS SIGN}") for c in found("toy/skipv1/vanilla")
-    ]
-    told = "SkipV1Former minus vanilla, {} between 5 and 8 tokens per parameter at 0.11M, only just"
-    assert told.format(close[0]) in FINDINGS
-    assert f"At 0.22M it is {close[1]}." in FINDINGS
-    ends = [
-        f"{signed(c.measured)} ± {c.half_width:.2f}"
-        for name in ("recall/svformer/skipv1", "toy/vanilla/shared-keys")
-        for c in found(name)
-    ]
-    told = "SkipV1Former is {} at 0.11M and {} at 0.22M, and vanilla minus shared keys {} and {}."
-    assert told.format(*ends) in FINDINGS
+    keys, skips = told(SLOW, TOY_ALONE), told(SLOW, RECALL_ALONE)
+    assert f"vanilla minus shared keys is {keys}, and SVFormer minus SkipV1Former {skips}." in FINDINGS
+    first, large, slow = (told(name, "toy/skipv1/vanilla") for name in MODELS)
+    assert (
+        f"SkipV1Former minus vanilla, {first} between 5 and 8 tokens per parameter at 0.11M and rate 0.008" in FINDINGS
+    )
+    assert f"At 0.22M it is {large}, and at half the rate {slow}." in FINDINGS
 
 
 @pytest.mark.long
