@@ -240,12 +240,13 @@ class Question(ABC):
         needed = self.trainings(replace(config, groups=tuple(known)), seeds, rates)
         every = each(needed)
         there = found(every)
-        enough = FEWEST if config.own else max(FEWEST, seeds)
-        groups = {name: _measured(rounds, there, self.probed, enough) for name, rounds in needed.items()}
+        enough = {name: FEWEST if config.own else max(FEWEST, len(rounds)) for name, rounds in needed.items()}
+        groups = {name: _measured(rounds, there, self.probed, enough[name]) for name, rounds in needed.items()}
         whole = {name: of_group for name, of_group in groups.items() if of_group is not None}
         if not whole:
+            fewest = min(enough.values(), default=FEWEST)
             done = f"{len(there)} of {len(every)} trainings are finished" if every else "learning rates are not known"
-            raise Unfinished(f"{self.name}: {done}; a comparison needs {enough} seeds of all arms of a group")
+            raise Unfinished(f"{self.name}: {done}; a comparison needs {fewest} seeds of all arms of a group")
         records = [there[arm] for arm in every if arm in there]
         return {
             "seeds": max(of_group["seeds"] for of_group in whole.values()),

@@ -110,6 +110,18 @@ def test_before_all_seeds_are_there_nothing_is_compared(question, there, slot):
         execute(prepare(question, "cpu", 3, there, replace(slot, deadline=1.0)))
 
 
+def test_a_group_of_fewer_seeds_needs_no_more_than_its_own(setting, there, slot):
+    """Three seeds are asked for, of which this group trains two."""
+
+    class OfTwo(Asking):
+        def trainings(self, config, seeds, rates=None):
+            return {name: rounds[:2] for name, rounds in super().trainings(config, seeds, rates).items()}
+
+    job = prepare(OfTwo(setting, 8), "cpu", 3, there, replace(slot, deadline=1.0))
+    execute(job)
+    assert job.run.read("measurement.json")["seeds"] == 2
+
+
 @pytest.mark.long
 def test_missing_or_other_text_is_named(question, setting, tmp_path, slot):
     with pytest.raises(UserError, match="need --data FOLDER: the tests' text"):
@@ -150,12 +162,8 @@ def test_hours_left_tell_calls_from_operations_once_sizes_differ(setting):
         question = Asking(setting, width)
         return question.every(question.profiles["cpu"].config, 1, pools.Pool(Path("nowhere"), Slot()))
 
-    def records(*widths, call, operation):
-        return {
-            arm: {"tokens_per_second": 1 / (call + operation * pools._flops(arm))}
-            for width in widths
-            for arm in arms_of(width)
-        }
+    def records(arms, call, operation):
+        return {arm: {"tokens_per_second": 1 / (call + operation * pools._flops(arm))} for arm in arms}
 
     def seconds(trunk, call, operation):
         arm = trunk.arms[-1]
@@ -164,10 +172,10 @@ def test_hours_left_tell_calls_from_operations_once_sizes_differ(setting):
 
     (large, *_) = trunks(arms_of(64))
     time = {"call": 1e-4, "operation": 1e-10}
-    two_sizes = pools.prices(records(8, 16, 32, **time))
-    assert two_sizes(large) == pytest.approx(seconds(large, **time))
-    one_size = pools.prices(records(64, **time))
-    assert one_size(large) == pytest.approx(seconds(large, **time), rel=0.1)  # two plans, of unlike many operations
+    three_sizes = pools.prices(records([*arms_of(8), *arms_of(16), *arms_of(32)], **time))
+    assert three_sizes(large) == pytest.approx(seconds(large, **time))
+    one_size = pools.prices(records(large.arms, **time))
+    assert one_size(large) == pytest.approx(seconds(large, **time))
     assert pools.prices({})(large) == seconds(large, call=0.0, operation=pools.SECONDS_PER_FLOP)
 
 
