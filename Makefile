@@ -23,7 +23,8 @@ reproduce: setup
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
 	$(BIN)/crosslayer report --verify --out "$(OUT)" && exit $$status
 
-# What is quick, then what CI runs beside it: processes that are killed, networks of several machines, whole commands.
+# What is quick, then what CI runs beside it: processes that are killed, networks of several machines, whole commands,
+# the entries of the ledger.
 test: setup
 	$(BIN)/python -m pytest $(XDIST) -m "not slow and not long"
 

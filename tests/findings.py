@@ -17,20 +17,20 @@ def stored(path):
 
 
 def both_of(run):
-    """What was predicted, and what was measured."""
+    """Return the prediction and the measurement of a committed run."""
     return [stored(f"{run}/{name}.json") for name in ("prediction", "measurement")]
 
 
 def compared(name):
-    """What a committed run says of its experiment's predictions."""
+    """Return the checks of a committed run by its experiment as it is now."""
     return catalogue.experiment(name.partition("/")[0]).compare(*both_of(name))
 
 
-def signed(number):
-    """A number of two digits as the pages write it."""
-    return f"{number:+.2f}".replace("-", "\N{MINUS SIGN}")
+def signed(mean, half_width, digits=2):
+    """Return a difference with the half-width of its interval, as the pages write them."""
+    return f"{mean:+.{digits}f} ± {half_width:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def between(found):
-    """A mean and the half-width of its interval as the pages write them."""
-    return f"{found.mean:.2f} ± {found.half_width:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
+    """Return an interval of something that has no baseline, as the pages write it."""
+    return signed(found.mean, found.half_width).removeprefix("+").replace("\N{MINUS SIGN}0.00", "0.00")

@@ -131,8 +131,8 @@ def test_numbers_of_the_ladder():
         (other, "Here the softmax changes it by {} and norms by {},"),
     ):
         changes = [judged[f"change/{setting}/{rung}/svformer"] for rung in ("softmax", "norms")]
-        signed = (f"{c.measured:+.3f} ± {c.half_width:.3f}".replace("-", "\u2212") for c in changes)
-        assert told.format(*signed) in FINDINGS
+        cells = (signed(c.measured, c.half_width, digits=3) for c in changes)
+        assert told.format(*cells) in FINDINGS
     low, high = prediction["tasks"][task]["proved"]["vanilla"]
     assert f"are {low:.2f} as possible, and {high:.2f} as a bound" in FINDINGS
     found = [row for row, _ in null_rows(prediction, measurement, "found") if not row.id.endswith("twin")]
@@ -164,7 +164,7 @@ def test_numbers_of_the_bridge():
     cells = [(question, scale) for question in ("speed", "null") for scale in (bridge.FAN_IN, bridge.SMALL)]
     for arm, name in names.items():
         row = [found[arm, *cell].judgement for cell in cells]
-        told = " | ".join(f"{signed(c.measured).lstrip('+')} ± {c.half_width:.2f}" for c in row)
+        told = " | ".join(signed(c.measured, c.half_width).removeprefix("+") for c in row)
         assert f"| {name} | {told} |".replace("\N{MINUS SIGN}0.00", "0.00") in PAGE
     words = Counter(row.words for row in found.values() if row.arm != "twin")
     assert f"{words['not decided']} of {words.total() - words['no prediction']} verdicts" in PAGE
@@ -247,7 +247,7 @@ def test_rows_of_earlier_results_are_those_of_the_table():
     for _, told, verdict, tokens, seeds, *name in rows:
         (row,) = (row for row in EARLIER if [row["experiment"], row["profile"], row["id"]] == name)
         middle, width = float(row["measured"]), float(row["half_width"])
-        assert told == f"{middle:+.3f} ± {width:.3f}".replace("-", "\u2212")
+        assert told == signed(middle, width, digits=3)
         assert (verdict, tokens, seeds) == (row["verdict"], row["tokens_per_parameter"], row["seeds"])
 
 

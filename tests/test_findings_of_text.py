@@ -23,10 +23,6 @@ WHO = {"toy": "the toy", "recall": "recall, with 24 seeds"}
 TOY_ALONE, RECALL_ALONE = "toy/vanilla/shared-keys", "recall/svformer/skipv1"
 
 
-def told_of(check):
-    return f"{signed(check.measured)} ± {check.half_width:.2f}"
-
-
 def test_numbers_of_the_campaign_s_first_answer():
     measurement = stored("text-induction/measurement.json")
     assert list(measurement["groups"]) == list(MODELS)
@@ -38,17 +34,16 @@ def test_numbers_of_the_campaign_s_first_answer():
         assert called.startswith(f"{group['parameters']['vanilla'] / 1e6:.2f}M")
         for span in SPANS:
             pairs = ("svformer/vanilla", "skipv1/vanilla", "svformer/skipv1", "skipv1/shared-keys")
-            first, second, *others = (judged[f"{name}/{span}/{pair}"] for pair in pairs)
-            ((mean, half_width), *_) = first.controls
-            third = f"{signed(mean)} ± {half_width:.2f}"
-            cells = [called, span, told_of(first), told_of(second), third, *map(told_of, others)]
-            assert f"| {' | '.join(cells)} |" in FINDINGS
+            checks = [judged[f"{name}/{span}/{pair}"] for pair in pairs]
+            first, second, *others = (signed(check.measured, check.half_width) for check in checks)
+            third = signed(*checks[0].controls[0])
+            assert f"| {' | '.join([called, span, first, second, third, *others])} |" in FINDINGS
 
 
 def test_how_often_skips_train_faster_is_what_the_readme_says():
     verdicts = [c.verdict for c in compared("text-induction") if c.id.endswith(("svformer/vanilla", "skipv1/vanilla"))]
-    told = f"lie below vanilla's in {verdicts.count('agrees')} of {len(verdicts)} comparisons"
-    assert told in (ROOT / "README.md").read_text()
+    sentence = f"lie below vanilla's in {verdicts.count('agrees')} of {len(verdicts)} comparisons"
+    assert sentence in (ROOT / "README.md").read_text()
 
 
 def test_numbers_of_the_campaign_s_sizes():
@@ -78,8 +73,8 @@ def test_numbers_of_the_campaign_s_heads():
 def test_spreads_of_the_campaign_s_seeds():
     groups = stored("text-induction/measurement.json")["groups"]
     spreads = [stdev(groups[name]["loss"][arm]["5.0"]) for arm in ("vanilla", "svformer") for name in (SMALL, SLOW)]
-    told = "is {:.2f} nats at 0.008 and {:.2f} at 0.004; SVFormer's is {:.2f} and {:.2f}."
-    assert told.format(*spreads) in FINDINGS
+    sentence = "is {:.2f} nats at 0.008 and {:.2f} at 0.004; SVFormer's is {:.2f} and {:.2f}."
+    assert sentence.format(*spreads) in FINDINGS
 
 
 def test_where_the_campaign_s_gains_peak():
@@ -115,13 +110,13 @@ def test_numbers_of_predicted_orders():
     places = stored("text-predicted/prediction.json")["places"]
     assert f"all {sum(len(place['pairs']) for place in places.values())} differences" in FINDINGS
 
-    def told(name, pair):
-        found = signs[name, f"5 to 8/{pair}"]
-        return f"{found.measured:.3f} ± {found.half_width:.3f}".replace("-", "\N{MINUS SIGN}")
+    def late(name, pair):
+        check = signs[name, f"5 to 8/{pair}"]
+        return signed(check.measured, check.half_width, digits=3)
 
-    keys, skips = told(SLOW, TOY_ALONE), told(SLOW, RECALL_ALONE)
+    keys, skips = late(SLOW, TOY_ALONE), late(SLOW, RECALL_ALONE)
     assert f"vanilla minus shared keys is {keys}, and SVFormer minus SkipV1Former {skips}." in FINDINGS
-    first, large, slow = (told(name, "toy/skipv1/vanilla") for name in MODELS)
+    first, large, slow = (late(name, "toy/skipv1/vanilla") for name in MODELS)
     assert (
         f"SkipV1Former minus vanilla, {first} between 5 and 8 tokens per parameter at 0.11M and rate 0.008" in FINDINGS
     )
@@ -143,4 +138,7 @@ def test_what_is_left_of_the_campaign():
         trained, left, hours = rows[name]
         assert trained <= one.trained
         assert left >= one.left
+        total = one.trained + one.left
+        assert trained + left <= total  # what a question above asked for, too, was not left here, and is trained now
+        assert one is not now[0] or trained + left == total
         assert one.seconds / 3600 < 1.3 * hours  # the price of a step is measured anew with every training

@@ -58,8 +58,7 @@ class Pool:
         """
         self._read = None
         left = trunks(missing)
-        price = prices(there)
-        seconds = sum(map(price, left))
+        seconds = sum(map(prices(there), left))
         if seconds > LONG:
             warn(f"{label}: {len(left)} trainings to go, about {seconds / 3600:.1f} hours of one core")
         return train_sharing(missing, self.run, label, keeping=True)
@@ -86,11 +85,11 @@ def prices(records: Mapping[Arm, Json]) -> Callable[[Trunk], float]:
     for arm, record in records.items():
         if speed := record["tokens_per_second"]:
             by_flops[_flops(arm)].append(1 / speed)
-    took = {flops: median(seconds) for flops, seconds in by_flops.items()}
+    took = {count: median(per_token) for count, per_token in by_flops.items()}
     if took and max(took) > APART * min(took):
-        (call, operation), _ = nnls([[1.0, flops] for flops in took], list(took.values()))
+        (call, operation), _ = nnls([[1.0, count] for count in took], list(took.values()))
     else:
-        call, operation = 0.0, median([seconds / flops for flops, seconds in took.items()] or [SECONDS_PER_FLOP])
+        call, operation = 0.0, median([per_token / count for count, per_token in took.items()] or [SECONDS_PER_FLOP])
 
     def seconds(trunk: Trunk) -> float:
         arm = trunk.arms[-1]

@@ -44,26 +44,33 @@ BLACK, BLUE = "#1a1a1a", style.DVA
 Cell = tuple[str, int]  # a side or a layer, and a number of tokens
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Side:
     """A form of dynamic values, computed in one way; blocks: some queries at a time."""
 
     form: Form
     way: Way
-    blocks: bool
+    blocks: bool = False
     words: str
-    color: str
-    line: str
     marker: str
 
+    @property
+    def color(self) -> str:
+        return BLACK if self.form == "initial" else BLUE
 
+    @property
+    def line(self) -> str:
+        return "-" if self.way == "pairs" else ":" if self.blocks else "--"
+
+
+_IN_BLOCKS = "collapsed, in blocks of queries"
 SIDES = {
-    "initial, pairs": Side("initial", "pairs", False, "initial, every pair's matrix", BLACK, "-", "s"),
-    "revised, pairs": Side("revised", "pairs", False, "revised, every pair's value", BLUE, "-", "o"),
-    "initial, collapsed": Side("initial", "collapsed", False, "initial, collapsed", BLACK, "--", "D"),
-    "revised, collapsed": Side("revised", "collapsed", False, "revised, collapsed", BLUE, "--", "^"),
-    "initial, blocks": Side("initial", "collapsed", True, "initial, collapsed, in blocks of queries", BLACK, ":", "v"),
-    "revised, blocks": Side("revised", "collapsed", True, "revised, collapsed, in blocks of queries", BLUE, ":", "P"),
+    "initial, pairs": Side(form="initial", way="pairs", words="initial, every pair's matrix", marker="s"),
+    "revised, pairs": Side(form="revised", way="pairs", words="revised, every pair's value", marker="o"),
+    "initial, collapsed": Side(form="initial", way="collapsed", words="initial, collapsed", marker="D"),
+    "revised, collapsed": Side(form="revised", way="collapsed", words="revised, collapsed", marker="^"),
+    "initial, blocks": Side(form="initial", way="collapsed", blocks=True, words=f"initial, {_IN_BLOCKS}", marker="v"),
+    "revised, blocks": Side(form="revised", way="collapsed", blocks=True, words=f"revised, {_IN_BLOCKS}", marker="P"),
 }
 HEADS, ONE_HEAD = "heads", "one head"
 LAYERS = {  # ways to attend at the sizes of the paper's models, and what the figure calls them

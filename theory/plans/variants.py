@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from theory.plans.papers import Paper
-from theory.plans.plan import Plan, Shape, plan
+from theory.plans.plan import Plan, vanilla
 from theory.plans.registry import Registry, owner
 
 
@@ -59,6 +59,4 @@ def variant(paper: Paper | None, place: str, changes: str) -> Callable[[Callable
     return register
 
 
-@variant(None, "the baseline of all four", "nothing")
-def vanilla(shape: Shape) -> Plan:
-    return plan(shape)
+variant(None, "the baseline of all four", "nothing")(vanilla)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from theory.plans.architecture import Architecture
 from theory.plans.depth import Depth
 from theory.plans.mix import Gated, Learned, Mix, Term
-from theory.plans.plan import ABSENT, HeadPlan, Plan, Run, runs
-from theory.plans.variants import vanilla
+from theory.plans.plan import ABSENT, HeadPlan, Plan, Run, runs, vanilla
 
 MAPS: dict[str, Callable[[HeadPlan], tuple[Mix, ...]]] = {
     "values": lambda head: head.values,
