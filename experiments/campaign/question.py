@@ -20,6 +20,7 @@ from experiments.store.progress import warn
 from experiments.training.arms import START, Arm, TextSource
 from experiments.training.campaign import of_runs
 from experiments.training.comparing import OwnVariant
+from experiments.training.trunks import trunks
 from experiments.verdicts.checks import Judgement
 from theory.plans.architecture import Architecture
 from theory.plans.names import sized
@@ -245,7 +246,8 @@ class Question(ABC):
         whole = {name: of_group for name, of_group in groups.items() if of_group is not None}
         if not whole:
             fewest = min(enough.values(), default=FEWEST)
-            done = f"{len(there)} of {len(every)} trainings are finished" if every else "learning rates are not known"
+            total, left = (len(trunks(arms)) for arms in (every, [arm for arm in every if arm not in there]))
+            done = f"{total - left} of {total} trainings are finished" if every else "learning rates are not known"
             raise Unfinished(f"{self.name}: {done}; a comparison needs {fewest} seeds of all arms of a group")
         records = [there[arm] for arm in every if arm in there]
         return {

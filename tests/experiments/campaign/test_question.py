@@ -100,7 +100,7 @@ def test_a_group_that_is_not_complete_is_left_out(setting, there, slot):
 
 
 def test_without_two_seeds_nothing_is_compared(question, tmp_path, slot):
-    with pytest.raises(Unfinished, match="0 of 24 trainings are finished"):
+    with pytest.raises(Unfinished, match="0 of 8 trainings are finished"):
         measurement(question, tmp_path, replace(slot, deadline=1.0))
 
 
@@ -204,7 +204,7 @@ def test_it_shows_stops_when_time_is_up_goes_on_and_shows_what_can_be_said(small
     assert not small.exists()
     status, _, errors = answered(capsys, "--out", small, "--data", text, "--minutes", "0.0001")
     assert status == 0
-    assert "time is up: asking: 0 of 24 trainings are finished" in errors
+    assert "time is up: asking: 0 of 8 trainings are finished" in errors
     status, out, _ = answered(capsys, "--out", small, "--data", text, "--minutes", "9", "--json")
     (found,) = json.loads(out)
     assert (status, found["trained"], found["left"], found["hours_left"], found["checks"]) == (0, 8, 0, 0.0, [])

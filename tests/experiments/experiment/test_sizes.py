@@ -70,10 +70,11 @@ def test_what_is_no_size_is_refused(line, words, tmp_path):
 
 
 def test_how_long_a_run_takes_is_said_first(tmp_path, capsys):
-    def said(profile):
-        announce([prepare(catalogue.experiment("bridge"), profile, None, out=tmp_path)])
+    def said(profile, name="bridge"):
+        announce([prepare(catalogue.experiment(name), profile, None, out=tmp_path)])
         return capsys.readouterr().err
 
+    assert said("cpu", "text-induction") == ""  # it knows what is trained, and says how long the rest takes
     assert said("smoke") == ""
     assert said("cpu") == "crosslayer: bridge: about 6 min from the beginning on two idle cores\n"
     folder = prepare(catalogue.experiment("bridge"), "cpu", None, out=tmp_path).run.path
