@@ -1,8 +1,8 @@
 """The question of learning rates: the best rate for each variant, as a table for practitioners.
 
 Every arm of the campaign's questions is trained at three rates, at the smallest width.  Its best rate is the minimum of
-a parabola through its losses, with an error over seeds.  Two arms are also trained at the next width, as rates are
-assumed to fall with the root of the width.
+a parabola through its losses, with an error over seeds.  Two arms are also trained from initial weights by fan-in, as
+gains hang on these, and at the next width, as rates are assumed to fall with the root of the width.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from experiments.across.questions import values
 from experiments.attnres.questions import depth
 from experiments.campaign.profiles import CAMPAIGN, profiles
-from experiments.campaign.question import VANILLAS, Config, Group, Question
+from experiments.campaign.question import CONTROL, TWIN, VANILLAS, Config, Group, Question
 from experiments.campaign.rates import OwnRate, at_width, octaves_apart, own_rate, seeds_of
-from experiments.campaign.reading import arms
-from experiments.campaign.setting import VANILLA
+from experiments.campaign.reading import arms, at_length, gain
+from experiments.campaign.setting import FAN_IN, VANILLA
 from experiments.dva.questions import dynamic_values
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json, RunFolder, Unfinished
@@ -34,13 +34,17 @@ SWEEP = CAMPAIGN.sweep
 NEXT = 48  # the width at which the rule for rates is tried
 QUESTIONS = (values.Values, depth.Depth, dynamic_values.DynamicValues)
 ARMS = (*values.ARMS, *depth.ARMS, *dynamic_values.ARMS)
-TRIED_WIDER = (VANILLA, values.SVFORMER)
-OCTAVES = "best learning rate, doublings"
+WORDS = {name: words for one in QUESTIONS for name, words in one.words.items() if name != VANILLA}
+WORDS |= {TWIN: "vanilla, twin", CONTROL: "vanilla, second twin"}
+ELSEWHERE = (VANILLA, values.SVFORMER)  # the arms that are tried from other initial weights and at another width
+OCTAVES, LOSS = "best learning rate, doublings", "held-out loss in nats per token, minus the mean of two vanillas"
+Table = Mapping[str, Mapping[float, Sequence[float | None]]]  # by arm and rate, held-out losses by seed
 LOOK: dict[str, Any] = {"color": "#1a1a1a", "markerfacecolor": "white", "linestyle": "none"}
 GROUPS = (
     *(Group(arms=ARMS, width=SWEEP.width, rate=rate, until=SWEEP.until) for rate in SWEEP.rates),
+    *(Group(arms=ELSEWHERE[1:], width=SWEEP.width, rate=rate, std=FAN_IN, until=SWEEP.until) for rate in SWEEP.rates),
     *(
-        Group(arms=(values.SVFORMER,), width=NEXT, rate=at_width(rate, SWEEP.width, NEXT), until=SWEEP.until)
+        Group(arms=ELSEWHERE[1:], width=NEXT, rate=at_width(rate, SWEEP.width, NEXT), until=SWEEP.until)
         for rate in SWEEP.rates
     ),
 )
@@ -54,7 +58,7 @@ class Rates(Question):
     caption = (
         "(a) Where a parabola through held-out losses at three rates is lowest; bars: 95 % over seeds, each alone. A "
         "triangle: the lowest or highest rate tried. (b) What the two other rates cost. Width 32, 10 tokens per "
-        "parameter; twins are vanilla with other initial weights."
+        "parameter; twins are vanilla with other initial weights. These are of 0.02 where nothing is named."
     )
     order = 2
     claims: tuple[str, ...] = ()
@@ -65,54 +69,44 @@ class Rates(Question):
 
     def predict(self, config: Config) -> Json:
         """Return the rule by which rates are carried to another width; of the arms nobody predicts anything."""
+        widths = sorted({group.width for group in config.groups})
         return {
             "assumes": "nothing",
             "source": "the campaign's own rule",
             "statistic": "where a parabola through mean held-out losses, over the logarithm of the rate, is lowest",
             "rule": "nothing is judged: intervals are shown, 95 % each, over paired seeds (jackknife)",
             "tuning": "this is the tuning",
-            "between widths": math.log2(at_width(1.0, SWEEP.width, NEXT)),
+            "between widths": math.log2(at_width(1.0, widths[0], widths[-1])),
             **names_of_own(config.own),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         """Return what every question measures.  Raises Unfinished, too, before there are two rates to compare."""
         found = super().measure(config, seeds, run)
-        if not by_width(found):
+        if not tables(found):
             raise Unfinished(f"{self.name}: two rates are needed, with all seeds of all arms at each")
         return found
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
-        """Show every arm's own rate against vanilla's, and show how two arms' move with the width."""
-        return list(self._shown(prediction, measurement))
-
-    def _shown(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
-        tables = by_width(measurement)
-        for width, table in tables.items():
-            best = {name: own_rate(losses) for name, losses in table.items()}
-            for name, losses in table.items():
-                if name != VANILLA:
-                    rates = ", ".join(f"{one} {_rate(best[one])}" for one in (name, VANILLA))
-                    apart = octaves_apart(losses, table[VANILLA])
-                    group = f"{name}: best rate over vanilla's, width {width}"
-                    yield unpredicted(f"{width}/{name}", group, rates, measured=apart, quantity=OCTAVES)
-        for name in TRIED_WIDER:
-            if len(tables) > 1 and all(name in table for table in tables.values()):
-                small, large = (table[name] for table in list(tables.values())[:2])
-                text = f"{name}: the rule says {prediction['between widths']:.2f}"
-                group = f"{name}: best rate at the larger width over that at the smaller"
-                yield unpredicted(f"wider/{name}", group, text, measured=octaves_apart(large, small), quantity=OCTAVES)
+        """Show every arm's own rate against vanilla's, how two arms' move with the models, and what one gains."""
+        return [*_apart(measurement), *_moved(prediction, measurement), *_gained(measurement)]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002
         """Draw every arm's own rate, and what the other rates cost it."""
         from experiments.drawing import style
 
-        table = next(iter(by_width(measurement).values()))
+        by_models = tables(measurement)
+        first = next(iter(by_models))
+        table = {
+            WORDS.get(name, name) + (f", {models.partition(', ')[2]}" if models != first else ""): losses
+            for models, of_models in by_models.items()
+            if _width(models) == _width(first)
+            for name, losses in of_models.items()
+        }
         fig, axes = style.figure(columns=2, rows=1, width=5.0, height=1.2 + 0.26 * len(table))
         places = list(range(len(table), 0, -1))
-        found = {name: own_rate(of_arm) for name, of_arm in table.items()}
-        for name, place in zip(table, places, strict=True):
-            one, losses = found[name], table[name]
+        for losses, place in zip(table.values(), places, strict=True):
+            one = own_rate(losses)
             reach = quantile(0.975, seeds_of(losses) - 1) * one.octaves
             ends = [[one.rate * (1 - 2**-reach)], [one.rate * (2**reach - 1)]]
             axes[0].errorbar([one.rate], [place], xerr=ends, fmt="^" if one.edge else "o", **LOOK)
@@ -132,19 +126,70 @@ class Rates(Question):
         return fig
 
 
-def by_width(measurement: Json) -> dict[int, dict[str, dict[float, list[float | None]]]]:
-    """Return held-out losses at the last length by width, arm and rate, one per seed, the same seeds at every rate."""
-    groups = list(measurement["groups"].values())
-    tables: dict[int, dict[str, dict[float, list[float | None]]]] = {}
-    for width in dict.fromkeys(group["width"] for group in groups):
-        some = sorted((group for group in groups if group["width"] == width), key=lambda group: group["rates"][VANILLA])
+def tables(measurement: Json) -> dict[str, Table]:
+    """Return the losses at the last length of what is trained at two rates or more, by which models it is (`_models`).
+
+    All rates have the same seeds.
+    """
+    groups, found = measurement["groups"], dict[str, Table]()
+    for models in dict.fromkeys(map(_models, groups)):
+        some = [group for name, group in groups.items() if _models(name) == models]
+        some.sort(key=lambda group: group["rates"][VANILLA])
         seeds = min(group["seeds"] for group in some)
         if len(some) > 1:
-            tables[width] = {
+            found[models] = {
                 name: {group["rates"][name]: group["loss"][name][list(group["lengths"])[-1]][:seeds] for group in some}
                 for name in (*VANILLAS, *arms(some[0]))
             }
-    return tables
+    return found
+
+
+def _models(group: str) -> str:
+    """Return a group's name without its learning rate."""
+    return ", ".join(part for part in group.split(", ") if not part.startswith("rate "))
+
+
+def _width(models: str) -> str:
+    return models.partition(", ")[0]
+
+
+def _apart(measurement: Json) -> Iterator[Expectation]:
+    """Yield how far every arm's own rate lies from vanilla's."""
+    for models, table in tables(measurement).items():
+        best = {name: own_rate(losses) for name, losses in table.items()}
+        for name, losses in table.items():
+            if name != VANILLA:
+                text = ", ".join(f"{one} {_rate(best[one])}" for one in (name, VANILLA))
+                apart = octaves_apart(losses, table[VANILLA])
+                group = f"{name}: best rate over vanilla's, {models}"
+                yield unpredicted(f"{models}/{name}", group, text, measured=apart, quantity=OCTAVES)
+
+
+def _moved(prediction: Json, measurement: Json) -> Iterator[Expectation]:
+    """Yield how far the own rates of two arms move from the first models to others."""
+    (first, table), *others = tables(measurement).items()
+    for models, other in others:
+        rule = "" if _width(models) == _width(first) else f": the rule says {prediction['between widths']:.2f}"
+        for name in ELSEWHERE:
+            if name in table and name in other:
+                group = f"{name}: best rate, {models}, over that of {first}"
+                apart = octaves_apart(other[name], table[name])
+                yield unpredicted(f"moved/{models}/{name}", group, f"{name}{rule}", measured=apart, quantity=OCTAVES)
+
+
+def _gained(measurement: Json) -> Iterator[Expectation]:
+    """Yield what the arm that is tried elsewhere gains at every rate that it shares with vanilla."""
+    for group, of_group in measurement["groups"].items():
+        for name in ELSEWHERE[1:]:
+            if name in of_group["loss"]:
+                found = gain(at_length(of_group, list(of_group["lengths"])[-1]), name)
+                yield unpredicted(
+                    f"gain/{group}/{name}",
+                    f"{name} minus vanilla, {_models(group)}",
+                    group,
+                    measured=found,
+                    quantity=LOSS,
+                )
 
 
 def _rate(one: OwnRate) -> str:

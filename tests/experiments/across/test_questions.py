@@ -7,7 +7,7 @@ import pytest
 
 from experiments.across.questions import rates
 from experiments.across.questions.induction import ARMS, EXPERIMENT, peaks_apart
-from experiments.across.questions.rates import NEXT, SWEEP, TRIED_WIDER, by_width
+from experiments.across.questions.rates import ELSEWHERE, NEXT, SWEEP, tables
 from experiments.campaign.question import CONTROL, TWIN, VANILLAS
 from experiments.campaign.rates import at_width
 from experiments.training.comparing import comparing
@@ -184,31 +184,51 @@ def checks(best):
     return {check.id: check for check in rates.EXPERIMENT.compare(prediction, measured(best))}
 
 
+SMALLEST, BY_FAN_IN, WIDER = (
+    "width 32, initial weights 0.02",
+    "width 32, initial weights fan-in",
+    f"width {NEXT}, initial weights 0.02",
+)
+
+
 def test_best_rates_and_how_far_they_are_apart():
     found = checks({"svformer": 11e-3, "vanilla": 8e-3})
-    assert found["32/svformer"].measured == pytest.approx(math.log2(11 / 8))
-    assert found["32/twin"].measured == pytest.approx(0, abs=1e-9)
+    assert found[f"{SMALLEST}/svformer"].measured == pytest.approx(math.log2(11 / 8))
+    assert found[f"{SMALLEST}/twin"].measured == pytest.approx(0, abs=1e-9)
     assert {one.verdict for one in found.values()} == {"unpredicted"}
     names = {*VANILLAS, *rates.ARMS} - {"vanilla"}
-    assert {name for name in found if name.startswith("32/")} == {f"32/{name}" for name in names}
-    for name in TRIED_WIDER:
-        assert found[f"wider/{name}"].measured == pytest.approx(math.log2(at_width(1.0, SWEEP.width, NEXT)), abs=1e-6)
+    assert {name for name in found if name.startswith(SMALLEST)} == {f"{SMALLEST}/{name}" for name in names}
+    rule = math.log2(at_width(1.0, SWEEP.width, NEXT))
+    for name in ELSEWHERE:
+        assert found[f"moved/{WIDER}/{name}"].measured == pytest.approx(rule, abs=1e-6)
+        assert found[f"moved/{WIDER}/{name}"].statement == f"{name}: the rule says {rule:.2f}"
+        assert found[f"moved/{BY_FAN_IN}/{name}"].measured == pytest.approx(0, abs=1e-9)
+        assert found[f"moved/{BY_FAN_IN}/{name}"].statement == name
+
+
+def test_what_is_gained_at_each_rate_that_is_shared():
+    """At the lowest of three rates, 0.1 times the squares of how many doublings each one's best is away."""
+    found = {name: one.measured for name, one in checks({"svformer": 16e-3, "vanilla": 8e-3}).items()}
+    gained = [found[f"gain/width 32, rate {rate:g}, initial weights fan-in/svformer"] for rate in SWEEP.rates]
+    assert gained == pytest.approx([0.1 * (4 - 1), 0.1, -0.1])
 
 
 def test_an_end_of_what_was_tried_is_named():
     found = checks({"denseformer": 1.0})
-    assert "denseformer at 0.016, an end of what was tried" in found["32/denseformer"].statement
+    assert "denseformer at 0.016, an end of what was tried" in found[f"{SMALLEST}/denseformer"].statement
 
 
 def test_groups_that_are_missing_are_left_out():
     whole = measured({})
     name = next(name for name in whole["groups"] if name.startswith(f"width {NEXT}"))
     some = {"groups": {other: group for other, group in whole["groups"].items() if other != name}}
-    assert len(by_width(some)[NEXT]["svformer"]) == 2
-    assert by_width({"groups": {name: whole["groups"][name]}}) == {}
+    assert len(tables(some)[WIDER]["svformer"]) == 2
+    assert tables({"groups": {name: whole["groups"][name]}}) == {}
 
 
 def test_its_figure_has_a_row_for_every_arm():
     figure = rates.EXPERIMENT.draw({}, measured({}))
-    assert len(figure.axes[0].get_yticks()) == len(rates.ARMS) + len(VANILLAS)
+    assert (
+        len(figure.axes[0].get_yticks()) == len(rates.ARMS) + len(VANILLAS) + len(VANILLAS) + 1
+    )  # by fan-in: SVFormer
     assert all(axis.get_xlabel() for axis in figure.axes)
