@@ -108,9 +108,14 @@ def text_folder(corpus: Corpus, given: str | None) -> str:
     from icl.data.shards import open_data
 
     if given is None:
-        raise UserError(f"trainings are missing, and need --data FOLDER: {corpus.name}")
+        raise without_text(corpus)
     folder = prepared(given, corpus.vocab)
     if (digest := open_data(folder).manifest.digest) != corpus.digest:
         other = f"{folder} holds other text ({digest[:8]}) than the campaign's ({corpus.digest[:8]})"
         raise UserError(f"{other}: {corpus.name}")
     return str(folder)
+
+
+def without_text(corpus: Corpus) -> UserError:
+    """Return the error of somebody who has given no text, where trainings are missing."""
+    return UserError(f"trainings are missing, and need --data FOLDER: {corpus.name}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.campaign.pool import Pool, text_folder
+from experiments.campaign.pool import Pool, text_folder, without_text
 from experiments.campaign.rates import OwnRates, Swept, at_width, each_swept, own_rates
 from experiments.campaign.setting import VANILLA, Cell, Corpus, Setting
 from experiments.experiment.protocol import Kind, Profile
@@ -92,6 +92,7 @@ class Question(ABC):
 
     Attributes:
         order: Its place among the questions, in which they are trained.
+        compared: What has to be trained at all seeds before anything is compared (`comparable`).
         models: By name of an arm, the fields of its `Cell`, where the name alone does not say them; `variant` may be a
             function that makes a plan for a shape, and `heads` is how many the model has.
     """
@@ -103,6 +104,7 @@ class Question(ABC):
     order: int = 9
     claims: tuple[str, ...]
     profiles: Mapping[str, Profile]
+    compared: str = "all arms of a group"
     models: Mapping[str, Mapping[str, Any]] = {}
 
     @abstractmethod
@@ -120,6 +122,10 @@ class Question(ABC):
     def probed(self, probes: Json) -> Json:  # noqa: ARG002
         """Return what is kept of what the campaign's probe measured of one model; by default nothing."""
         return {}
+
+    def comparable(self, groups: Mapping[str, Json]) -> bool:
+        """Return whether something can be compared, by the groups of which all seeds are there."""
+        return bool(groups)
 
     def architectures(self, config: Config) -> Sequence[Architecture]:
         """Return the architectures that are trained."""
@@ -217,9 +223,10 @@ class Question(ABC):
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         """Return losses, curves and probes of every group of which all seeds are there; of own variants two will do.
 
-        An interval that is looked at as seeds come in errs more often than it says.
+        An interval that is looked at as seeds come in errs more often than it says.  Without the text nothing is
+        trained, and groups that are there already are measured.
 
-        Raises Unfinished if there is none, and UserError where trainings are missing and their text is not there.
+        Raises Unfinished if there is none, and UserError where that is for want of the text.
         """
         pool = Pool(run.path.parents[1], run.slot)
         setting, folder = with_text(config.setting, run.slot)
@@ -229,7 +236,8 @@ class Question(ABC):
 
         def found(every: Sequence[Arm]) -> dict[Arm, Json]:
             there = pool.finished(every)
-            if missing := [arm for arm in every if arm not in there]:
+            missing = [arm for arm in every if arm not in there]
+            if missing and folder is not None:
                 place = text_folder(setting.corpus, folder)
                 trained = pool.train([with_folder(arm, place) for arm in missing], self.name, there)
                 there |= {with_folder(arm, ""): record for arm, record in trained.items()}
@@ -244,11 +252,15 @@ class Question(ABC):
         enough = {name: FEWEST if config.own else max(FEWEST, len(rounds)) for name, rounds in needed.items()}
         groups = {name: _measured(rounds, there, self.probed, enough[name]) for name, rounds in needed.items()}
         whole = {name: of_group for name, of_group in groups.items() if of_group is not None}
-        if not whole:
-            fewest = min(enough.values(), default=FEWEST)
-            total, left = (len(trunks(arms)) for arms in (every, [arm for arm in every if arm not in there]))
+        left = len(trunks([arm for arm in every if arm not in there]))
+        if not self.comparable(whole):
+            if folder is None:
+                raise without_text(setting.corpus)
+            total, fewest = len(trunks(every)), min(enough.values(), default=FEWEST)
             done = f"{total - left} of {total} trainings are finished" if every else "learning rates are not known"
-            raise Unfinished(f"{self.name}: {done}; a comparison needs {fewest} seeds of all arms of a group")
+            raise Unfinished(f"{self.name}: {done}; a comparison needs {fewest} seeds of {self.compared}")
+        if folder is None and (left or len(known) < len(config.groups)):
+            warn(f"{self.name}: what is finished is compared; {without_text(setting.corpus)}")
         records = [there[arm] for arm in every if arm in there]
         return {
             "seeds": max(of_group["seeds"] for of_group in whole.values()),

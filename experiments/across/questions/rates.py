@@ -21,7 +21,7 @@ from experiments.campaign.reading import arms, at_length, gain
 from experiments.campaign.setting import FAN_IN, VANILLA
 from experiments.dva.questions import dynamic_values
 from experiments.experiment.protocol import Experiment, Profile
-from experiments.store.folders import Json, RunFolder, Unfinished
+from experiments.store.folders import Json
 from experiments.training.campaign import unpredicted
 from experiments.training.comparing import names_of_own
 from experiments.verdicts.checks import Expectation, Judgement
@@ -62,6 +62,7 @@ class Rates(Question):
     )
     order = 2
     claims: tuple[str, ...] = ()
+    compared = "all arms at two rates"
     profiles: Mapping[str, Profile] = profiles(
         GROUPS, seeds=SWEEP.seeds, seconds=30_000, detects="about half a doubling of the rate", few=2
     )
@@ -80,12 +81,9 @@ class Rates(Question):
             **names_of_own(config.own),
         }
 
-    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        """Return what every question measures.  Raises Unfinished, too, before there are two rates to compare."""
-        found = super().measure(config, seeds, run)
-        if not tables(found):
-            raise Unfinished(f"{self.name}: two rates are needed, with all seeds of all arms at each")
-        return found
+    def comparable(self, groups: Mapping[str, Json]) -> bool:
+        """Return whether two rates of the same models are there."""
+        return bool(tables({"groups": groups}))
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Show every arm's own rate against vanilla's, how two arms' move with the models, and what one gains."""

@@ -122,6 +122,16 @@ def test_a_group_of_fewer_seeds_needs_no_more_than_its_own(setting, there, slot)
     assert job.run.read("measurement.json")["seeds"] == 2
 
 
+def test_without_the_text_what_is_finished_is_compared(setting, there, capsys):
+    found = measurement(Asking(setting, 8, 16), there, Slot(jobs=1))
+    assert [name.split(",")[0] for name in found["groups"]] == ["width 8"]
+    assert [name.split(",")[0] for name in found["left_out"]] == ["width 16"]
+    said = (
+        "crosslayer: asking: what is finished is compared; trainings are missing, and need --data FOLDER: the tests' "
+    )
+    assert capsys.readouterr().err == f"{said}text\n"
+
+
 @pytest.mark.long
 def test_missing_or_other_text_is_named(question, setting, tmp_path, slot):
     with pytest.raises(UserError, match="need --data FOLDER: the tests' text"):
