@@ -22,6 +22,7 @@ from experiments.campaign.setting import FAN_IN, VANILLA
 from experiments.dva.questions import dynamic_values
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json
+from experiments.training.arms import START
 from experiments.training.campaign import unpredicted
 from experiments.training.comparing import names_of_own
 from experiments.verdicts.checks import Expectation, Judgement
@@ -94,18 +95,18 @@ class Rates(Question):
         from experiments.drawing import style
 
         by_models = tables(measurement)
-        first = next(iter(by_models))
+        width = _width(next(iter(by_models)))
         table = {
-            WORDS.get(name, name) + (f", {models.partition(', ')[2]}" if models != first else ""): losses
+            f"{WORDS.get(name, name)}{_named(models)}": losses
             for models, of_models in by_models.items()
-            if _width(models) == _width(first)
+            if _width(models) == width
             for name, losses in of_models.items()
         }
         fig, axes = style.figure(columns=2, rows=1, width=5.0, height=1.2 + 0.26 * len(table))
         places = list(range(len(table), 0, -1))
         for losses, place in zip(table.values(), places, strict=True):
             one = own_rate(losses)
-            reach = quantile(0.975, seeds_of(losses) - 1) * one.octaves
+            reach = 0.0 if one.edge else quantile(0.975, seeds_of(losses) - 1) * one.octaves
             ends = [[one.rate * (1 - 2**-reach)], [one.rate * (2**reach - 1)]]
             axes[0].errorbar([one.rate], [place], xerr=ends, fmt="^" if one.edge else "o", **LOOK)
             means = {rate: fmean(x for x in of_seed if x is not None) for rate, of_seed in losses.items()}
@@ -120,6 +121,8 @@ class Rates(Question):
         axes[1].set_title("What other rates cost")
         axes[0].set_yticks(places, list(table))
         axes[1].set_yticks(places, ["" for _ in places])
+        for axis in axes:
+            axis.set_ylim(0.4, len(places) + 0.6)
         style.finish(list(axes))
         return fig
 
@@ -145,6 +148,12 @@ def tables(measurement: Json) -> dict[str, Table]:
 def _models(group: str) -> str:
     """Return a group's name without its learning rate."""
     return ", ".join(part for part in group.split(", ") if not part.startswith("rate "))
+
+
+def _named(models: str) -> str:
+    """Return what sets models apart beside their width, after a comma; nothing if initial weights are the usual ones."""
+    apart = [part for part in models.split(", ")[1:] if part != f"initial weights {START:g}"]
+    return "".join(f", {part}" for part in apart)
 
 
 def _width(models: str) -> str:
