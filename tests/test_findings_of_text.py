@@ -22,6 +22,7 @@ MODELS = {  # groups of text-induction that are trained, as the page calls them
 SMALL, LARGE, SLOW, FAN_IN = MODELS
 SPANS = ("2.5 to 5", "5 to 8")
 WHO = {"toy": "the toy", "recall": "recall, with 24 seeds"}
+ENDING = {"svformer": ("svformer",), "vanilla": BASELINE}
 TOY_ALONE, RECALL_ALONE = "toy/vanilla/shared-keys", "recall/svformer/skipv1"
 
 
@@ -45,7 +46,9 @@ def test_numbers_of_the_campaign_s_first_answer():
 def test_how_often_skips_train_faster_is_what_the_readme_says():
     judged = [c for c in compared("text-induction") if c.id.endswith(("svformer/vanilla", "skipv1/vanilla"))]
     small, large = ([c.verdict for c in judged if c.id.startswith(FAN_IN) == fan_in] for fan_in in (False, True))
-    below = f"lie below vanilla's in {small.count('agrees')} of {len(small)} comparisons; from larger weights, by fan-in,"
+    below = (
+        f"lie below vanilla's in {small.count('agrees')} of {len(small)} comparisons; from larger weights, by fan-in,"
+    )
     assert f"{below} in {large.count('agrees')} of {len(large)} " in (ROOT / "README.md").read_text()
 
 
@@ -91,7 +94,37 @@ def test_how_the_campaign_s_gains_hang_on_initial_weights():
     assert paired(vanillas[0], small["svformer"]).mean > 0 < paired(large["svformer"], small["svformer"]).mean
     ends = [t_interval(below(at_length(groups[name], "10.0"), "svformer")) for name in (FAN_IN, SMALL)]
     by_fan_in, from_small = map(written, ends)
-    assert f"held-out loss is {by_fan_in} below vanilla's by fan-in, and {from_small} from 0.02 (each alone)" in FINDINGS
+    assert (
+        f"held-out loss is {by_fan_in} below vanilla's by fan-in, and {from_small} from 0.02 (each alone)" in FINDINGS
+    )
+
+
+def test_gains_by_fan_in_at_other_rates():
+    gains = [c for c in compared("text-rates") if c.id.startswith("gain/width 32") and "fan-in" in c.id]
+    first, second, third = (signed(c.measured, c.half_width) for c in gains)
+    sentence = (
+        f"minus vanilla's is {first}, {second} and {third} at rates 0.004, 0.008 and 0.016 (10 tokens per parameter"
+    )
+    assert sentence in FINDINGS
+    groups = stored("text-induction/measurement.json")["groups"]
+    by_rate = stored("text-rates/measurement.json")["groups"]
+
+    def ends(losses):
+        return {arm: fmean(fmean(losses[name]["10.0"]) for name in of) for arm, of in ENDING.items()}
+
+    small = {name: ends(groups[name]["loss"]) for name in (SMALL, SLOW)}
+    large = {name: ends(group["loss"]) for name, group in by_rate.items() if "fan-in" in name}
+    every = [*small.values(), *large.values()]
+    svformer, vanilla = (min(x[arm] for x in every) for arm in ENDING)
+    assert {f"{x['svformer']:.2f}" for x in small.values()} == {f"{svformer:.2f}"}
+    assert vanilla == small[SLOW]["vanilla"]
+    by_fan_in = min(large, key=lambda name: large[name]["vanilla"])
+    assert "rate 0.016" in by_fan_in
+    assert f"SVFormer ends lowest from 0.02, {svformer:.2f} nats per token at either rate" in FINDINGS
+    ends_at = (
+        f"vanilla at {vanilla:.2f} from 0.02 (rate 0.004) and {large[by_fan_in]['vanilla']:.2f} by fan-in (rate 0.016)"
+    )
+    assert ends_at in FINDINGS
 
 
 def test_numbers_of_the_campaign_s_heads():

@@ -151,7 +151,7 @@ def _models(group: str) -> str:
 
 
 def _named(models: str) -> str:
-    """Return what sets models apart beside their width, after a comma; nothing if initial weights are the usual ones."""
+    """Return what sets models apart beside their width, after a comma, but for the usual initial weights."""
     apart = [part for part in models.split(", ")[1:] if part != f"initial weights {START:g}"]
     return "".join(f", {part}" for part in apart)
 
