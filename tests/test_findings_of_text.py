@@ -11,7 +11,7 @@ from experiments.campaign.reading import at_length, over
 from experiments.campaign.standing import standings
 from experiments.store.folders import Slot
 from experiments.verdicts.intervals import t_interval
-from tests.findings import FINDINGS, PAGE, ROOT, between, compared, signed, stored
+from tests.findings import CLAIMS, FINDINGS, PAGE, ROOT, between, compared, signed, stored
 
 MODELS = {  # groups of text-induction that are trained, as the page calls them
     "width 32, rate 0.008, initial weights 0.02": "0.11M",
@@ -50,6 +50,12 @@ def test_how_often_skips_train_faster_is_what_the_readme_says():
         f"lie below vanilla's in {small.count('agrees')} of {len(small)} comparisons; from larger weights, by fan-in,"
     )
     assert f"{below} in {large.count('agrees')} of {len(large)} " in (ROOT / "README.md").read_text()
+    svformer = [c for c in judged if c.id.endswith("svformer/vanilla")]
+    small, large = ([c.verdict for c in svformer if c.id.startswith(FAN_IN) == fan_in] for fan_in in (False, True))
+    below = (
+        f"lies below vanilla's in {small.count('agrees')} of {len(small)} comparisons from initial weights of 0.02, and"
+    )
+    assert f"{below} in {large.count('agrees')} of {len(large)} from weights by fan-in" in " ".join(CLAIMS.split())
 
 
 def test_numbers_of_the_campaign_s_sizes():
