@@ -103,6 +103,8 @@ TOLD = {
     "difference of first held-out losses, nats per token": (r"([\d.]+) at first", float),
     "share of starts, difference": (r"a difference of ([\d.]+) between two shares of starts", float),
     "training loss in nats per token, minus the mean of two vanillas": (r"([\d.]+) nats per token", float),
+    "held-out loss in nats per token, minus the mean of two vanillas": (r"([\d.]+) nats per token of a gain", float),
+    "best learning rate, doublings": (r"([\d.]+) doublings of the rate", float),
     "mean training loss over ln V, vanilla's less the arm's": (r"([\d.]+) of ln V", float),
     "log2 of the width for 90 %, vanilla's less the arm's": (r"(half) an octave of width", lambda _: 0.5),
     "difference in a mean over layers": (r"([\d.]+) in a mean over layers", float),

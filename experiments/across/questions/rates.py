@@ -65,7 +65,11 @@ class Rates(Question):
     claims: tuple[str, ...] = ()
     compared = "all arms at two rates"
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=SWEEP.seeds, seconds=30_000, detects="about half a doubling of the rate", few=2
+        GROUPS,
+        seeds=SWEEP.seeds,
+        seconds=30_000,
+        detects="1.5 doublings of the rate, and 0.07 nats per token of a gain",
+        few=2,
     )
     models: Mapping[str, Mapping[str, Any]] = {name: of for one in QUESTIONS for name, of in one.models.items()}
 
