@@ -228,7 +228,6 @@ def test_groups_that_are_missing_are_left_out():
 
 def test_its_figure_has_a_row_for_every_arm():
     figure = rates.EXPERIMENT.draw({}, measured({}))
-    assert (
-        len(figure.axes[0].get_yticks()) == len(rates.ARMS) + len(VANILLAS) + len(VANILLAS) + 1
-    )  # by fan-in: SVFormer
+    by_fan_in = len(VANILLAS) + 1
+    assert len(figure.axes[0].get_yticks()) == len(VANILLAS) + len(rates.ARMS) + by_fan_in
     assert all(axis.get_xlabel() for axis in figure.axes)
