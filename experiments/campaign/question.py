@@ -252,14 +252,15 @@ class Question(ABC):
         enough = {name: FEWEST if config.own else max(FEWEST, len(rounds)) for name, rounds in needed.items()}
         groups = {name: _measured(rounds, there, self.probed, enough[name]) for name, rounds in needed.items()}
         whole = {name: of_group for name, of_group in groups.items() if of_group is not None}
-        left = len(trunks([arm for arm in every if arm not in there]))
+        missing = [arm for arm in every if arm not in there]
         if not self.comparable(whole):
             if folder is None:
                 raise without_text(setting.corpus)
-            total, fewest = len(trunks(every)), min(enough.values(), default=FEWEST)
+            total, left = len(trunks(every)), len(trunks(missing))
+            fewest = min(enough.values(), default=FEWEST)
             done = f"{total - left} of {total} trainings are finished" if every else "learning rates are not known"
             raise Unfinished(f"{self.name}: {done}; a comparison needs {fewest} seeds of {self.compared}")
-        if folder is None and (left or len(known) < len(config.groups)):
+        if folder is None and (missing or len(known) < len(config.groups)):
             warn(f"{self.name}: what is finished is compared; {without_text(setting.corpus)}")
         records = [there[arm] for arm in every if arm in there]
         return {

@@ -178,7 +178,7 @@ class Induction(Question):
                 continue
             for begin, end in windows:
                 both = over(groups[small], begin, end), over(groups[large], begin, end)
-                control = _minus(both, CONTROL, family)
+                control = gains_apart(both, CONTROL, family)
                 at = f"{begin:g} to {end:g} tokens per parameter"
                 for arm, sign in prediction["signs"].items():
                     yield expected(
@@ -188,7 +188,7 @@ class Induction(Question):
                         statement=f"{arm} gains less than it does at {small.partition(',')[0]} ({large}: {at})",
                         rule="sign",
                         predicted=-sign,
-                        measured=_minus(both, arm, family),
+                        measured=gains_apart(both, arm, family),
                         twin=control,
                         quantity=f"{NATS}; at the larger size, minus at the smaller one",
                     )
@@ -241,7 +241,7 @@ def _differences(axis: Axes, measurement: Json, prediction: Json) -> None:
     axis.set_title(f"From {begin:g} to {end:g} tokens per parameter")
 
 
-def _minus(both: tuple[Losses, Losses], arm: str, family: int) -> Interval:
+def gains_apart(both: tuple[Losses, Losses], arm: str, family: int = 1) -> Interval:
     """Return an arm's mean difference to the vanillas in the second of two groups minus that in the first.
 
     It is taken over the seeds that both have.

@@ -19,6 +19,7 @@ from experiments.campaign.question import CONTROL, TWIN, VANILLAS, Config, Group
 from experiments.campaign.rates import OwnRate, at_width, octaves_apart, own_rate, seeds_of
 from experiments.campaign.reading import arms, at_length, gain
 from experiments.campaign.setting import FAN_IN, VANILLA
+from experiments.campaign.signs import NATS
 from experiments.dva.questions import dynamic_values
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json
@@ -37,15 +38,15 @@ QUESTIONS = (values.Values, depth.Depth, dynamic_values.DynamicValues)
 ARMS = (*values.ARMS, *depth.ARMS, *dynamic_values.ARMS)
 WORDS = {name: words for one in QUESTIONS for name, words in one.words.items() if name != VANILLA}
 WORDS |= {TWIN: "vanilla, twin", CONTROL: "vanilla, second twin"}
-ELSEWHERE = (VANILLA, values.SVFORMER)  # the arms that are tried from other initial weights and at another width
-OCTAVES, LOSS = "best learning rate, doublings", "held-out loss in nats per token, minus the mean of two vanillas"
+ELSEWHERE = (values.SVFORMER,)  # also tried, with the vanillas, from other initial weights and at another width
+OCTAVES, LOSS = "best learning rate, doublings", f"{NATS}, minus the mean of two vanillas"
 Table = Mapping[str, Mapping[float, Sequence[float | None]]]  # by arm and rate, held-out losses by seed
 LOOK: dict[str, Any] = {"color": "#1a1a1a", "markerfacecolor": "white", "linestyle": "none"}
 GROUPS = (
     *(Group(arms=ARMS, width=SWEEP.width, rate=rate, until=SWEEP.until) for rate in SWEEP.rates),
-    *(Group(arms=ELSEWHERE[1:], width=SWEEP.width, rate=rate, std=FAN_IN, until=SWEEP.until) for rate in SWEEP.rates),
+    *(Group(arms=ELSEWHERE, width=SWEEP.width, rate=rate, std=FAN_IN, until=SWEEP.until) for rate in SWEEP.rates),
     *(
-        Group(arms=ELSEWHERE[1:], width=NEXT, rate=at_width(rate, SWEEP.width, NEXT), until=SWEEP.until)
+        Group(arms=ELSEWHERE, width=NEXT, rate=at_width(rate, SWEEP.width, NEXT), until=SWEEP.until)
         for rate in SWEEP.rates
     ),
 )
@@ -136,17 +137,17 @@ def tables(measurement: Json) -> dict[str, Table]:
 
     All rates have the same seeds.
     """
-    groups, found = measurement["groups"], dict[str, Table]()
+    groups, by_models = measurement["groups"], dict[str, Table]()
     for models in dict.fromkeys(map(_models, groups)):
         some = [group for name, group in groups.items() if _models(name) == models]
         some.sort(key=lambda group: group["rates"][VANILLA])
         seeds = min(group["seeds"] for group in some)
         if len(some) > 1:
-            found[models] = {
+            by_models[models] = {
                 name: {group["rates"][name]: group["loss"][name][list(group["lengths"])[-1]][:seeds] for group in some}
                 for name in (*VANILLAS, *arms(some[0]))
             }
-    return found
+    return by_models
 
 
 def _models(group: str) -> str:
@@ -181,7 +182,7 @@ def _moved(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     (first, table), *others = tables(measurement).items()
     for models, other in others:
         rule = "" if _width(models) == _width(first) else f": the rule says {prediction['between widths']:.2f}"
-        for name in ELSEWHERE:
+        for name in (VANILLA, *ELSEWHERE):
             if name in table and name in other:
                 group = f"{name}: best rate, {models}, over that of {first}"
                 apart = octaves_apart(other[name], table[name])
@@ -191,14 +192,14 @@ def _moved(prediction: Json, measurement: Json) -> Iterator[Expectation]:
 def _gained(measurement: Json) -> Iterator[Expectation]:
     """Yield what the arm that is tried elsewhere gains at every rate that it shares with vanilla."""
     for group, of_group in measurement["groups"].items():
-        for name in ELSEWHERE[1:]:
+        for name in ELSEWHERE:
             if name in of_group["loss"]:
-                found = gain(at_length(of_group, list(of_group["lengths"])[-1]), name)
+                gained = gain(at_length(of_group, list(of_group["lengths"])[-1]), name)
                 yield unpredicted(
                     f"gain/{group}/{name}",
                     f"{name} minus vanilla, {_models(group)}",
                     group,
-                    measured=found,
+                    measured=gained,
                     quantity=LOSS,
                 )
 

@@ -97,8 +97,7 @@ LENGTHS = Claim(
     "and CLA.  (When it is passed: resformer.svformer-length.)",
     assumes="the training of section 4.1.1; tokens a batch the same at every length (resformer.table-3)",
     verdict="open",
-    correction="Training decides it (text-values, text-induction).  Small decoders are faster from initial weights of "
-    "0.02, and not seen to be from weights by fan-in.  As it is printed it does not agree with "
+    correction="Training decides it (text-values, text-induction).  As it is printed it does not agree with "
     "itself: better than GQA and CLA (abstract) is at 64,000 tokens only, worse than GQA at 2,048 (section 4.6); "
     "`always' passed, but at 64,000 the crossing is extrapolated.  A lower cost is not the reason for the speed, which "
     "is counted in steps: of the FLOPs it saves 2.5 % to 4.7 % at 2,048 tokens and less than 1 % at 64,000.",

@@ -199,7 +199,7 @@ def test_best_rates_and_how_far_they_are_apart():
     names = {*VANILLAS, *rates.ARMS} - {"vanilla"}
     assert {name for name in found if name.startswith(SMALLEST)} == {f"{SMALLEST}/{name}" for name in names}
     rule = math.log2(at_width(1.0, SWEEP.width, NEXT))
-    for name in ELSEWHERE:
+    for name in ("vanilla", *ELSEWHERE):
         assert found[f"moved/{WIDER}/{name}"].measured == pytest.approx(rule, abs=1e-6)
         assert found[f"moved/{WIDER}/{name}"].statement == f"{name}: the rule says {rule:.2f}"
         assert found[f"moved/{BY_FAN_IN}/{name}"].measured == pytest.approx(0, abs=1e-9)

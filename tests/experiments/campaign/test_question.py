@@ -123,13 +123,11 @@ def test_a_group_of_fewer_seeds_needs_no_more_than_its_own(setting, there, slot)
 
 
 def test_without_the_text_what_is_finished_is_compared(setting, there, capsys):
-    found = measurement(Asking(setting, 8, 16), there, Slot(jobs=1))
-    assert [name.split(",")[0] for name in found["groups"]] == ["width 8"]
-    assert [name.split(",")[0] for name in found["left_out"]] == ["width 16"]
-    said = (
-        "crosslayer: asking: what is finished is compared; trainings are missing, and need --data FOLDER: the tests' "
-    )
-    assert capsys.readouterr().err == f"{said}text\n"
+    result = measurement(Asking(setting, 8, 16), there, Slot(jobs=1))
+    assert [name.split(",")[0] for name in result["groups"]] == ["width 8"]
+    assert [name.split(",")[0] for name in result["left_out"]] == ["width 16"]
+    missing = "trainings are missing, and need --data FOLDER: the tests' text"
+    assert capsys.readouterr().err == f"crosslayer: asking: what is finished is compared; {missing}\n"
 
 
 @pytest.mark.long
