@@ -126,12 +126,12 @@ def _but_for_questions(experiments: Sequence[Experiment], profile: str, data: st
 def announce(jobs: Sequence[Job]) -> None:
     """Say how long what is not finished takes, if that is long, and what of it goes on.
 
-    Questions to the campaign say it themselves, once they have looked at what is trained.
+    Experiments that share their trainings say it themselves.
     """
-    from experiments.campaign.question import Question
+    from experiments.experiment.protocol import Pooled
     from experiments.store.progress import warn
 
-    ahead = [job for job in jobs if not isinstance(job.experiment, Question)]
+    ahead = [job for job in jobs if not isinstance(job.experiment, Pooled)]
     left = [job for job in ahead if not job.run.has("summary.json") and not job.run.slot.device.startswith("cuda")]
     seconds = sum(job.profile.seconds for job in left)
     if seconds < LONG:

@@ -128,6 +128,16 @@ class Sized(Experiment, Protocol):
         ...
 
 
+@runtime_checkable
+class Pooled(Experiment, Protocol):
+    """An experiment that shares its trainings with others, and says how long they take once it has looked for them.
+
+    order  its place among them
+    """
+
+    order: int
+
+
 def at_size(experiment: Experiment, profile: str, size: Setting | None) -> Experiment:
     """Return the experiment, of one profile, at a size of the user's; its results are in a folder of their own.
 
