@@ -56,7 +56,7 @@ class Induction(Question):
     name = "text-induction"
     title = "Do value skips shorten the way to induction on text?"
     caption = (
-        "(a), (b) Training loss minus the mean of two vanillas at one rate, two sizes; a third vanilla is what no "
+        "(a), (b) Training loss minus the mean of two vanillas, from two initial scales; a third vanilla is what no "
         "effect looks like. (c) Mean differences from 2.5 to 5 tokens per parameter. (d) Attention of vanilla's best "
         "heads. Bands: 95 % over paired seeds, point by point; bars: for all at once."
     )
@@ -194,27 +194,31 @@ class Induction(Question):
                     )
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        """Draw gains against tokens at each size, the differences that are judged, and vanilla's induction."""
+        """Draw gains against tokens in the first and the last group, what is judged, and vanilla's induction."""
         from experiments.drawing import style
 
         groups = measurement["groups"]
-        sizes = list(groups.items())[:2]
-        fig, axes = style.panels(2 + len(sizes), width=4.6, height=3.6)
-        for axis, (name, group) in zip(axes, sizes, strict=False):
+        first, *_, last = [*groups, *groups]
+        shown = {name: groups[name] for name in (first, last)}
+        fig, axes = style.panels(2 + len(shown), width=4.6, height=3.6)
+        for axis, (name, group) in zip(axes, shown.items(), strict=False):
             gains(axis, name, group, words=WORDS)
+            axis.sharey(axes[0])
         _differences(axes[-2], measurement, prediction)
-        _scores(axes[-1], groups)
+        _scores(axes[-1], shown)
         style.finish(axes)
         return fig
 
 
 def _scores(axis: Axes, groups: Mapping[str, Json]) -> None:
-    """Draw how much vanilla's best heads attend to what they are named by, 95 % at each length, at two sizes."""
+    """Draw how much vanilla's best heads attend to what they are named by, 95 % at each length, in two groups."""
     from experiments.drawing import style
 
+    parts = {name: name.split(", ") for name in groups}
     for (name, group), shade in zip(groups.items(), ("#1a1a1a", "#c96a8b"), strict=False):
+        apart = [part for part in parts[name] if not all(part in of for of in parts.values())]
         for score, stroke in zip(SCORES, ("-", ":"), strict=True):
-            label = f"{SCORES[score]}, {name.partition(',')[0]}"
+            label = ", ".join([SCORES[score], *apart])
             points = [t_interval(_score(group, score, length)) for length in group["lengths"]]
             line(axis, list(group["lengths"].values()), points, label=label, color=shade, linestyle=stroke)
     axis.set_ylabel("share of attention, best head of any layer")
