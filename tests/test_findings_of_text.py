@@ -104,6 +104,17 @@ def test_how_the_campaign_s_gains_hang_on_initial_weights():
     )
 
 
+def test_earlier_gains_by_fan_in():
+    group = stored("text-induction/measurement.json")["groups"][FAN_IN]
+    first, second = (
+        [signed(one.mean, one.half_width) for one in (gain(over(group, *span), arm) for arm in ("svformer", "skipv1"))]
+        for span in ((0.5, 1.0), (1.0, 2.5))
+    )
+    assert f"{first[0]} for SVFormer and {first[1]} for SkipV1Former between 0.5 and 1 token per" in FINDINGS
+    assert second[0] == second[1]
+    assert f"then {second[0]} for either up to 2.5 (each alone;" in FINDINGS
+
+
 def test_gains_by_fan_in_at_other_rates():
     gains = [c for c in compared("text-rates") if c.id.startswith("gain/width 32") and "fan-in" in c.id]
     first, second, third = (signed(c.measured, c.half_width) for c in gains)
