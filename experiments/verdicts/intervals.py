@@ -80,8 +80,9 @@ def paired_differences(
     The model is a block design, value = arm + seed + error, with errors of equal variance in all arms, estimated from
     all of them together: (arms - 1)(seeds - 1) degrees of freedom where a single difference has seeds - 1, which at
     three seeds and ten arms beside a baseline is the difference between 3 and 14 standard errors.  Some arms may be
-    noisier than others, so that where the pair's own standard error is the larger one it counts in place of theirs.
-    Bonferroni over the pairs.  Raises ValueError for fewer than two seeds.
+    noisier than others: where the pair's own standard error is the larger one, it counts in place of theirs, with its
+    seeds - 1 degrees of freedom.  Bonferroni over the pairs.  An arm with a value that is none (nan) tells nothing of
+    the errors of others.  Raises ValueError for fewer than two seeds.
     """
     place = {name: i for i, name in enumerate(arms)}
     differences = _contrasts(list(arms.values()), [(place[arm], place[other]) for arm, other in pairs])
@@ -108,10 +109,13 @@ def contrast(cases: Sequence[Sequence[float]], weights: Sequence[float], family:
         raise ValueError("an interval needs at least two seeds, and a contrast two cases")
     if abs(w.sum()) > 1e-9 * abs(w).sum():
         raise ValueError("a contrast's weights must sum to zero")
+    used = w != 0
+    of_seeds = w[used] @ values[used]
+    values = values[used | np.isfinite(values).all(1)]
     count, seeds = values.shape
     residuals = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
     freedom = (count - 1) * (seeds - 1)
     together = float(np.sqrt((w**2).sum() / seeds * (residuals**2).sum() / freedom))
-    of_seeds = w[w != 0] @ values[w != 0]  # a case that is no number makes none of others' means
-    mean, stderr = float(of_seeds.mean()), max(together, float(of_seeds.std(ddof=1) / np.sqrt(seeds)))
-    return Interval(mean, stderr, quantile(1 - 0.025 / family, freedom) * stderr)
+    alone = float(of_seeds.std(ddof=1) / np.sqrt(seeds))
+    stderr, freedom = max((together, freedom), (alone, seeds - 1))
+    return Interval(float(of_seeds.mean()), stderr, quantile(1 - 0.025 / family, freedom) * stderr)
