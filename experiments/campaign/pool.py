@@ -38,7 +38,7 @@ class Pool:
 
     def __init__(self, out: Path, slot: Slot | None = None) -> None:
         self.run = RunFolder(out / FOLDER, slot)
-        self._read: Mapping[str, Json] | None = None  # the records, once read; training adds to them
+        self._read: Mapping[str, Json] | None = None  # the records, once read; None again after training
 
     def finished(self, arms: Iterable[Arm]) -> dict[Arm, Json]:
         """Return the records of those of the arms that are trained."""
@@ -59,7 +59,7 @@ class Pool:
         self._read = None
         left = trunks(missing)
         seconds = sum(map(prices(there), left))
-        if seconds > LONG:
+        if seconds > LONG and self.run.slot.seconds_left > 0:
             warn(f"{label}: {len(left)} trainings to go, about {seconds / 3600:.1f} hours of one core")
         return train_sharing(missing, self.run, label, keeping=True)
 

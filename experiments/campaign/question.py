@@ -28,6 +28,8 @@ from theory.plans.names import sized
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from icl.recipe import Recipe
+
 TWIN, CONTROL = "twin", "second-twin"  # vanilla with other initial weights, on the same data
 VANILLAS = {VANILLA: 0, TWIN: 1, CONTROL: 2}  # by name, which initial weights
 BASELINE = (VANILLA, TWIN)  # of a difference: their mean
@@ -149,6 +151,8 @@ class Question(ABC):
         for own in config.own:
             if own.name == arm:
                 changed, plan = own.on(sizes)
+                known = [of for name, of in self.models.items() if of.get("variant", name) == own.name]
+                about |= {key: x for of in known[:1] for key, x in of.items() if key == "depth_rate"}
                 return Cell(variant=plan, label=arm, **{**about, "sizes": changed})
         changes = dict(self.models.get(arm, {}))
         if isinstance(named := changes.get("variant", arm), str):
@@ -244,23 +248,28 @@ class Question(ABC):
             return there
 
         sweeps = self.sweeps(config)
-        rates = own_rates(sweeps, found([arm for swept in sweeps.values() for arm in each_swept(swept)]), setting.sweep)
+        tried = [arm for swept in sweeps.values() for arm in each_swept(swept)]
+        there = found(tried)
+        rates = own_rates(sweeps, there, setting.sweep)
+        if lost := [name for name in sweeps if name not in rates and there.keys() >= {*each_swept(sweeps[name])}]:
+            warn(f"{self.name}: a training diverged at every learning rate tried, so that {', '.join(lost)} has none")
         known = [g for g in config.groups if g.rate is not None or {*map(g.swept, (VANILLA, *g.arms))} <= rates.keys()]
         needed = self.trainings(replace(config, groups=tuple(known)), seeds, rates)
-        every = each(needed)
-        there = found(every)
+        there |= found(each(needed))
         enough = {name: FEWEST if config.own else max(FEWEST, len(rounds)) for name, rounds in needed.items()}
         groups = {name: _measured(rounds, there, self.probed, enough[name]) for name, rounds in needed.items()}
         whole = {name: of_group for name, of_group in groups.items() if of_group is not None}
+        planned = self.trainings(config, seeds, rates)
+        every = list(dict.fromkeys([*tried, *each(planned)]))
         missing = [arm for arm in every if arm not in there]
         if not self.comparable(whole):
             if folder is None:
                 raise without_text(setting.corpus)
             total, left = len(trunks(every)), len(trunks(missing))
-            fewest = min(enough.values(), default=FEWEST)
-            done = f"{total - left} of {total} trainings are finished" if every else "learning rates are not known"
+            done = f"{total - left} of {total} trainings are finished"
+            fewest = FEWEST if config.own else min(map(len, planned.values()), default=FEWEST)
             raise Unfinished(f"{self.name}: {done}; a comparison needs {fewest} seeds of {self.compared}")
-        if folder is None and (missing or len(known) < len(config.groups)):
+        if folder is None and missing:
             warn(f"{self.name}: what is finished is compared; {without_text(setting.corpus)}")
         records = [there[arm] for arm in every if arm in there]
         return {
@@ -332,7 +341,7 @@ def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json]
                 step * of_step / parameters[VANILLA]
                 for step in range(last.recipe.log_every, last.recipe.steps + 1, last.recipe.log_every)
             ],
-            **{name: [_curve(of_seed[name][lengths[-1]]) for of_seed in whole] for name in names},
+            **{name: [_curve(of_seed[name][lengths[-1]], last.recipe) for of_seed in whole] for name in names},
         },
         "speed": {name: [of_seed[name][lengths[-1]]["tokens_per_second"] for of_seed in whole] for name in names},
         "loss": {name: {str(at): [of_seed[name][at]["loss"] for of_seed in whole] for at in lengths} for name in names},
@@ -343,8 +352,12 @@ def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json]
     }
 
 
-def _curve(record: Json) -> list[float] | None:
-    return None if record["diverged"] else [round(loss, 5) for _, loss in record["curve"]]
+def _curve(record: Json, recipe: Recipe) -> list[float] | None:
+    """Return the training losses, one a line of the log; None where it diverged or a line is lost."""
+    steps = range(recipe.log_every, recipe.steps + 1, recipe.log_every)
+    if record["diverged"] or [step for step, _ in record["curve"]] != [*steps]:
+        return None
+    return [round(loss, 5) for _, loss in record["curve"]]
 
 
 def _probed(record: Json, keep: Callable[[Json], Json]) -> Json | None:

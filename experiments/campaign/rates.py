@@ -24,12 +24,13 @@ class OwnRate:
 
     Args:
         rate: of that place.
-        octaves: standard error of the place over seeds, in doublings of the rate (jackknife).
-        edge: whether it is the lowest or the highest rate of the sweep, beyond which the best one may lie.
+        octaves: standard error of the place over seeds, in doublings of the rate (jackknife); None where that says
+            nothing, as the place is an end of what was tried, or would be one without one of the seeds.
+        edge: whether it is the lowest or the highest rate at which nothing diverged, beyond which the best one may lie.
     """
 
     rate: float
-    octaves: float
+    octaves: float | None
     edge: bool
 
 
@@ -37,7 +38,7 @@ OwnRates = Mapping[str, OwnRate]
 
 
 def own_rates(sweeps: Mapping[str, Swept], there: Mapping[Arm, Json], sweep: Sweep) -> dict[str, OwnRate]:
-    """Return the rate of every arm whose sweep is complete.
+    """Return the rate of every arm whose sweep is complete; none where a training diverged at every rate.
 
     Args:
         sweeps: the trainings, by arm.
@@ -48,7 +49,8 @@ def own_rates(sweeps: Mapping[str, Swept], there: Mapping[Arm, Json], sweep: Swe
     for name, swept in sweeps.items():
         if all(arm in there for arm in each_swept(swept)):
             losses = {rate: [there[of_seed[sweep.until]]["loss"] for of_seed in seeds] for rate, seeds in swept.items()}
-            rates[name] = own_rate(losses)
+            if candidates(losses):
+                rates[name] = own_rate(losses)
     return rates
 
 
@@ -67,17 +69,32 @@ def own_rate(losses: Losses) -> OwnRate:
     Raises:
         ValueError: if trainings diverged at every rate.
     """
-    place = _place(losses)
-    edge = any(math.isclose(place, math.log2(end), abs_tol=1e-9) for end in (min(losses), max(losses)))
-    return OwnRate(2**place, _jackknife([_place(_without(losses, i)) for i in range(seeds_of(losses))]), edge)
+    if not (known := candidates(losses)):
+        raise ValueError("trainings diverged at every learning rate")
+    place, edge = _place(known)
+    without = [_place(_without(known, i)) for i in range(seeds_of(known))]
+    at_end = edge or any(at_end for _, at_end in without)
+    return OwnRate(2**place, None if at_end else _jackknife([other for other, _ in without]), edge)
 
 
 def octaves_apart(losses: Losses, others: Losses) -> Interval:
-    """Return by how many doublings one best rate is above another, with a 95 % interval over paired seeds."""
+    """Return by how many doublings one best rate is above another, with a 95 % interval over paired seeds.
+
+    All of it is nan where either has no error (`OwnRate.octaves`): at an end of what was tried only a bound is known.
+    """
+    known, other = candidates(losses), candidates(others)
+    if not (known and other) or None in (own_rate(known).octaves, own_rate(other).octaves):
+        return Interval(math.nan, math.nan, math.nan)
     seeds = seeds_of(losses)
-    without = [_place(_without(losses, i)) - _place(_without(others, i)) for i in range(seeds)]
-    stderr = _jackknife(without)
-    return Interval(_place(losses) - _place(others), stderr, quantile(0.975, max(1, seeds - 1)) * stderr)
+    stderr = _jackknife([_place(_without(known, i))[0] - _place(_without(other, i))[0] for i in range(seeds)])
+    apart = _place(known)[0] - _place(other)[0]
+    return Interval(apart, stderr, quantile(0.975, max(1, seeds - 1)) * stderr)
+
+
+def candidates(losses: Losses) -> dict[float, Sequence[float]]:
+    """Return the losses at rates at which nothing diverged, in the order of these."""
+    known = {rate: [x for x in losses[rate] if x is not None] for rate in sorted(losses)}
+    return {rate: of_seed for rate, of_seed in known.items() if len(of_seed) == len(losses[rate])}
 
 
 def seeds_of(losses: Losses) -> int:
@@ -85,17 +102,21 @@ def seeds_of(losses: Losses) -> int:
     return len(next(iter(losses.values())))
 
 
-def _place(losses: Losses) -> float:
-    """Return the logarithm to base 2 of the rate of lowest mean loss."""
-    means = {
-        rate: fmean(x for x in losses[rate] if x is not None) for rate in sorted(losses) if None not in losses[rate]
-    }
-    if not means:
-        raise ValueError("trainings diverged at every learning rate")
-    return _lowest(np.log2(list(means)), np.array(list(means.values())))
+def _place(losses: Mapping[float, Sequence[float]]) -> tuple[float, bool]:
+    """Return the logarithm to base 2 of the rate of lowest mean loss, and whether it is the first or the last.
+
+    It is where the parabola through the lowest point and its neighbours is lowest; at an end, the end.
+    """
+    places, values = np.log2(list(losses)), np.array([fmean(of_seed) for of_seed in losses.values()])
+    at = int(values.argmin())
+    if at in (0, len(places) - 1):
+        return float(places[at]), True
+    near = slice(at - 1, at + 2)
+    curved, slope, _ = np.polyfit(places[near] - places[at], values[near], 2)
+    return float(places[at] - slope / 2 / curved), False
 
 
-def _without(losses: Losses, seed: int) -> dict[float, list[float | None]]:
+def _without(losses: Mapping[float, Sequence[float]], seed: int) -> dict[float, list[float]]:
     return {rate: [x for i, x in enumerate(of_seed) if i != seed] for rate, of_seed in losses.items()}
 
 
@@ -103,15 +124,6 @@ def _jackknife(without: Sequence[float]) -> float:
     """Return the standard error of what was computed again without each of the seeds."""
     count = len(without)
     return math.sqrt((count - 1) / count * sum((x - fmean(without)) ** 2 for x in without))
-
-
-def _lowest(places: np.ndarray, values: np.ndarray) -> float:
-    """Return where the parabola through the lowest point and its neighbours is lowest; at an end, the end."""
-    if 0 < (at := int(values.argmin())) < len(places) - 1:
-        near = slice(at - 1, at + 2)
-        curved, slope, _ = np.polyfit(places[near] - places[at], values[near], 2)
-        return float(places[at] - slope / 2 / curved)
-    return float(places[at])
 
 
 def at_width(rate: float, width: int, other: int) -> float:

@@ -24,8 +24,9 @@ def over(group: Json, begin: float, end: float) -> Losses:
     Args:
         group: as `Question.measure` leaves it.
         begin: tokens per parameter, beyond which lines of the log count.
-        end: likewise, up to which they count.
+        end: likewise, up to which they count; what is beyond the constant rate never does.
     """
+    end = min(end, group["constant"])
     places = [i for i, at in enumerate(group["curve"]["tokens_per_parameter"]) if begin < at <= end]
     return {
         name: [fmean(curve[i] for i in places) if curve and places else math.nan for curve in group["curve"][name]]

@@ -106,7 +106,7 @@ class Signs(Question):
             "statistic": f"{'; '.join([NATS, *self.quantities.values()])}, minus that of the arm compared with (of "
             "vanilla: the mean of two), mean over paired seeds",
             "rule": "a sign: the family-wise 95 % interval lies on the predicted side, and that of a third vanilla "
-            "against the two does not",
+            "against the two holds zero",
             "tuning": f"each arm at the rate of lowest loss, a parabola through {rates}, {sweep.seeds} seeds, width "
             f"{sweep.width}, {sweep.until:g} tokens per parameter; it falls with the root of the width",
             "compared": [asdict(pair) for pair in (self.of_own(config.own) if config.own else self.pairs(config))],

@@ -57,17 +57,19 @@ def campaign(options: argparse.Namespace) -> int:
 
 
 def _go_on(questions: Sequence[Question], out: Path, slot: Slot) -> None:
-    """Train what is missing, question by question, until time is up."""
+    """Train what is missing, question by question, until time is up; those behind read what others have trained."""
     from experiments.campaign.standing import PROFILE
     from experiments.experiment.execution import execute, prepare
     from experiments.store.folders import Unfinished
 
+    stopped = False
     for question in questions:
         try:
             execute(prepare(question, PROFILE, None, out=out, slot=slot))
         except Unfinished as stop:
-            print_unfinished(stop)
-            return
+            if not stopped:
+                print_unfinished(stop)
+            stopped = True
 
 
 def _print(listed: Sequence[Standing]) -> None:
@@ -80,6 +82,6 @@ def _print(listed: Sequence[Standing]) -> None:
     for one in listed:
         print(f"\n{one.question.name}: {one.question.title}")
         if one.checks is None:
-            print("  nothing can be said yet: all seeds of all arms of a group are needed")
+            print(f"  nothing can be said yet: all seeds of {one.question.compared} are needed")
         for members in by_group(one.checks or ()).values():
             print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")

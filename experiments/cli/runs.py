@@ -119,7 +119,8 @@ def _but_for_questions(experiments: Sequence[Experiment], profile: str, data: st
 
     left_out = [] if data else [experiment.name for experiment in experiments if needs_text(experiment)]
     if left_out:
-        warn(f"left out, as they need the campaign's text (--data FOLDER): {', '.join(left_out)}")
+        named = ", ".join(left_out)
+        warn(f"left out, as they may need the campaign's text (give --data FOLDER, or name them alone): {named}")
     return [experiment for experiment in experiments if experiment.name not in left_out]
 
 

@@ -104,14 +104,19 @@ def execute(job: Job) -> Sequence[Judgement]:
     """Execute one experiment.  A finished run is read back, an unfinished one is resumed.
 
     Where the profile grows, what follows from its trainings is computed again; a prediction that is still the same
-    keeps the time at which it was written.  Raises Unfinished if time is up.
+    keeps the time at which it was written, and what was found before stays until there is something new.  Raises
+    Unfinished if time is up.
     """
     with job.run.locked(), one_thread():  # the same bits here and in a process of its own
-        if job.profile.grows:
-            names = ("config.json", "measurement.json", "summary.json", *figure_files(job.experiment))
-            for name in names if _still_predicted(job) else (*names, "prediction.json"):
-                (job.run / name).unlink(missing_ok=True)
+        if job.profile.grows and not _still_predicted(job):
+            _forget(job, ["prediction.json"])
         return _carry_through(job)
+
+
+def _forget(job: Job, names: Sequence[str] = ()) -> None:
+    """Delete what follows from a measurement, and other files."""
+    for name in ("config.json", "measurement.json", "summary.json", *figure_files(job.experiment), *names):
+        (job.run / name).unlink(missing_ok=True)
 
 
 def _still_predicted(job: Job) -> bool:
@@ -127,14 +132,17 @@ def _still_predicted(job: Job) -> bool:
 
 def _carry_through(job: Job) -> Sequence[Judgement]:
     experiment, profile, run, seeds = job.experiment, job.profile, job.run, job.config["seeds"]
-    started, resumed = time.monotonic(), run.has("config.json")
-    if not resumed:
+    started, resumed = time.monotonic(), run.has("config.json") and not profile.grows
+    if not run.has("config.json"):
         run.write("config.json", job.config)
     if not run.has("prediction.json"):
         run.write("prediction.json", experiment.predict(profile.config))
     prediction = run.read("prediction.json")
-    if not run.has("measurement.json"):
-        run.write("measurement.json", experiment.measure(profile.config, seeds, run))
+    if profile.grows or not run.has("measurement.json"):
+        measurement = experiment.measure(profile.config, seeds, run)
+        _forget(job)
+        run.write("config.json", job.config)
+        run.write("measurement.json", measurement)
     measurement = run.read("measurement.json")
     checks = _compared(experiment, profile, prediction, measurement=measurement)
     if not all(run.has(name) for name in figure_files(experiment)):

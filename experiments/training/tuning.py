@@ -121,10 +121,14 @@ def untuned(measurement: Json) -> dict[str, str]:
 
     Beyond there may be a better one, so what is measured of them may be short of what they can do.
     """
+    reasons = {
+        name.replace(", ", " with "): f"its best learning rate, {own['rate']:g}, is an end of those tried"
+        for name, own in (measurement.get("own_rates") or {}).items()
+        if own["edge"]
+    }
     tuning = measurement.get("tuning") or {}
     if not tuning.get("tuned"):
-        return {}
-    reasons = {}
+        return reasons
     for name, by_rate in tuning["losses"].items():
         best, (lowest, highest) = tuning["best"][name], _ends([float(rate) for rate in by_rate])
         if best in (lowest, highest):

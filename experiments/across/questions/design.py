@@ -126,10 +126,11 @@ class Design(Signs):
 
         axis.axhline(0, color="#999999", linewidth=0.8)
         for arm, x in cost.items():
-            interval = found[BY_LOSS, arm, VANILLA]
+            if (which := (BY_LOSS, arm, VANILLA)) not in found:
+                continue
             look = {key: y for key, y in style.look(arm).items() if key != "linestyle"}
             look |= {"marker": MARKERS[arm], "color": "#1a1a1a"} if arm in MARKERS else {}
-            style.bars(axis, [x], [interval], label=self.called(arm), **look)
+            style.bars(axis, [x], [found[which]], label=self.called(arm), **look)
         axis.set_ylabel("held-out loss minus vanilla's (nats per token)")
 
     def _conditions(self, axis: Axes, found: Mapping[str, Mapping[Asking, Interval]]) -> None:
@@ -146,11 +147,14 @@ class Design(Signs):
 
 
 def step_times(group: Json) -> dict[str, float]:
-    """Return every arm's time per token in training over vanilla's, the median over paired seeds."""
-    vanilla = [median(speeds) for speeds in zip(*(group["speed"][name] for name in BASELINE), strict=True)]
+    """Return every arm's time per token in training over vanilla's, the median over seeds of known speeds."""
+    by_seed = zip(*group["speed"].values(), strict=True)
+    speeds = [dict(zip(group["speed"], of_seed, strict=True)) for of_seed in by_seed if all(of_seed)]
+    vanilla = [median(of[name] for name in BASELINE) for of in speeds]
     return {
-        arm: median(theirs / mine for theirs, mine in zip(vanilla, group["speed"][arm], strict=True))
+        arm: median(theirs / of[arm] for theirs, of in zip(vanilla, speeds, strict=True))
         for arm in arms(group)
+        if speeds
     }
 
 

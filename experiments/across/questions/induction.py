@@ -42,6 +42,7 @@ SCORES = {"induction": "induction, on the text", "previous": "previous token"}
 OCTAVE = 1.0  # how far apart, in doublings of tokens, the peak of the gain and of induction's rise may lie
 WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: THIRD}
 NATS = "training loss in nats per token, minus the mean of two vanillas"
+APART = "training loss in nats per token, difference"
 GROUPS = (
     Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
     Group(arms=ARMS, width=48, rate=8e-3, until=10.0),
@@ -131,7 +132,7 @@ class Induction(Question):
                         predicted=-1.0,
                         measured=found,
                         twin=control,
-                        quantity=NATS,
+                        quantity=APART,
                     )
 
     def _own(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
@@ -174,7 +175,7 @@ class Induction(Question):
         windows, groups = prediction["windows"], measurement["groups"]
         family = len(prediction["signs"]) * len(windows) * len(prediction["sizes"])
         for small, large in prediction["sizes"]:
-            if not {small, large} <= groups.keys():
+            if not family or not {small, large} <= groups.keys():
                 continue
             for begin, end in windows:
                 both = over(groups[small], begin, end), over(groups[large], begin, end)

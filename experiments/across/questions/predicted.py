@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from experiments.across.questions.induction import NATS, WINDOWS, Induction
+from experiments.across.questions.induction import APART, NATS, WINDOWS, Induction
 from experiments.across.questions.values import CLA, RESFORMER, SHARED_KEYS, SKIPV1, SVFORMER, TIE, Values, share
 from experiments.across.recalled import MARGIN, RECALLED, SOURCE
 from experiments.campaign.profiles import profiles
@@ -282,7 +282,7 @@ def _called(arm: str) -> str:
 
 
 def _quantity(prediction: Json, place: str) -> str:
-    return NATS if len(prediction["places"][place]["span"]) > 1 else f"{HELD_OUT}, difference"
+    return APART if len(prediction["places"][place]["span"]) > 1 else f"{HELD_OUT}, difference"
 
 
 EXPERIMENT: Experiment = Predicted()

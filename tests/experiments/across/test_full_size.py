@@ -159,5 +159,8 @@ def test_of_all_experiments_those_that_need_the_campaign_s_text_are_named_and_le
     monkeypatch.setattr("experiments.cli.runs.catalogue.check_claims", lambda _: None)
     assert main(["run", "--all", "--only", "scale", "--profile", "cpu"]) == 0
     assert not {name for name in NAMES if name.startswith("text-")} & {job.experiment.name for job in ran}
-    assert "left out, as they need the campaign's text (--data FOLDER): text-layers, " in capsys.readouterr().err
+    assert (
+        "left out, as they may need the campaign's text (give --data FOLDER, or name them alone): text-layers, "
+        in capsys.readouterr().err
+    )
     assert {job.experiment.name for job in ran} == {name for name in NAMES if not name.startswith("text-")}

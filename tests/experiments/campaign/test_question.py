@@ -1,6 +1,7 @@
 """Questions to the pool: what one has trained the next one finds, whatever ended the sitting before; `campaign`."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -73,8 +74,9 @@ def test_what_is_measured(question, there, slot):
     lines = group["curve"]["tokens_per_parameter"]
     assert lines[-1] == pytest.approx(group["lengths"]["2.5"])
     assert all(len(curve) == len(lines) for name in NAMES for curve in group["curve"][name])
-    losses = over(group, 0.0, 9.0)
-    assert losses["vanilla"][1] == pytest.approx(sum(group["curve"]["vanilla"][1]) / len(lines))
+    constant = [loss for at, loss in zip(lines, group["curve"]["vanilla"][1], strict=True) if at <= group["constant"]]
+    assert 0 < len(constant) < len(lines)
+    assert over(group, 0.0, 9.0)["vanilla"][1] == pytest.approx(sum(constant) / len(constant))
     ends = at_length(group, "2.5")
     by_hand = [a - (b + c) / 2 for a, b, c in zip(ends["shared-keys"], ends["vanilla"], ends[TWIN], strict=True)]
     assert gain(ends, "shared-keys").mean == pytest.approx(sum(by_hand) / 2)
@@ -151,6 +153,27 @@ def test_how_far_it_is(question, setting, there, tmp_path, slot):
     assert after[0].seconds == 0
 
 
+def test_what_was_found_stays_until_there_is_something_new(question, there, slot):
+    job = prepare(question, "cpu", None, there, slot)
+    before = {path.name: path.read_bytes() for path in job.run.path.iterdir()}
+    assert {"config.json", "measurement.json", "summary.json", "figure.png"} <= before.keys()
+    with pytest.raises(Unfinished):
+        execute(prepare(question, "cpu", 3, there, replace(slot, deadline=1.0)))
+    assert {path.name: path.read_bytes() for path in job.run.path.iterdir()} == before
+
+
+def test_a_curve_that_lacks_a_line_is_none(question, there, slot, monkeypatch):
+    def finished(pool, every):
+        records = read(pool, every)
+        return {arm: {**one, "curve": one["curve"][arm.seed :]} for arm, one in records.items()}
+
+    read = pools.Pool.finished
+    monkeypatch.setattr(pools.Pool, "finished", finished)
+    (group,) = measurement(question, there, slot)["groups"].values()
+    assert [curve is None for curve in group["curve"]["vanilla"]] == [False, True]
+    assert math.isnan(over(group, 0.0, 9.0)["vanilla"][1])
+
+
 def test_committed_lines_count(question, there, tmp_path, slot, monkeypatch):
     found = measurement(question, there, slot)
     monkeypatch.setattr(pools, "committed_results", lambda: there)
@@ -160,9 +183,12 @@ def test_committed_lines_count(question, there, tmp_path, slot, monkeypatch):
 
 def test_how_long_it_takes_is_said_first(question, tmp_path, slot, monkeypatch, capsys):
     monkeypatch.setattr(pools, "LONG", 0.0)
-    with pytest.raises(Unfinished):
-        measurement(question, tmp_path, replace(slot, deadline=1.0))
-    assert "asking: 8 trainings to go, about 0.0 hours of one core" in capsys.readouterr().err
+    monkeypatch.setattr(pools, "train_sharing", lambda *_, **__: {})
+    said = "asking: 8 trainings to go, about 0.0 hours of one core"
+    for given, there in ((slot, True), (replace(slot, deadline=1.0), False)):
+        with pytest.raises(Unfinished, match="0 of 8 trainings are finished; a comparison needs 2 seeds of all arms"):
+            measurement(question, tmp_path, given)
+        assert (said in capsys.readouterr().err) == there
 
 
 def test_hours_left_tell_calls_from_operations_once_sizes_differ(setting):
@@ -218,6 +244,19 @@ def test_it_shows_stops_when_time_is_up_goes_on_and_shows_what_can_be_said(small
     assert (status, found["trained"], found["left"], found["hours_left"], found["checks"]) == (0, 8, 0, 0.0, [])
     assert len((small / "campaign" / "metrics.jsonl").read_text().splitlines()) == 8
     assert answered(capsys, "--out", small, "--minutes", "9", "--json")[1] == out  # without the text
+
+
+@pytest.mark.usefixtures("small")
+def test_when_time_is_up_later_questions_still_read_what_is_trained(setting, text, there, capsys, monkeypatch):
+    first, last = Asking(setting, 16), Asking(setting, 8)
+    first.name, first.order = "larger", 1
+    monkeypatch.setattr(catalogue, "names", lambda _: ["asking", "larger"])
+    monkeypatch.setattr(catalogue, "experiment", {"asking": last, "larger": first}.__getitem__)
+    shutil.rmtree(there / "asking")
+    status, out, errors = answered(capsys, "--out", there, "--data", text, "--minutes", "0.0001", "--json")
+    assert status == 0
+    assert errors.count("time is up") == 1
+    assert [(one["question"], one["checks"]) for one in json.loads(out)] == [("larger", None), ("asking", [])]
 
 
 def test_text_that_is_missing_is_named_in_one_line(small, capsys):

@@ -1,7 +1,7 @@
 """The campaign's recipe, its lengths and what they share; an arm's own rate, from parabolas of a known lowest point."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,8 +15,9 @@ from experiments.campaign.question import CONTROL, TWIN, Config, Group
 from experiments.campaign.rates import OwnRate, at_width, octaves_apart, own_rate
 from experiments.campaign.setting import FAN_IN, LINES, Cell, Sweep
 from experiments.experiment.execution import execute, prepare
-from experiments.store.folders import Slot
+from experiments.store.folders import Slot, Unfinished
 from experiments.training.trunks import trunks
+from experiments.training.tuning import untuned
 from tests.experiments.campaign.conftest import Asking
 from theory.errors import BadInput
 
@@ -93,7 +94,24 @@ def test_the_lowest_point_of_a_parabola_is_found(best, curved):
 
 @pytest.mark.parametrize(("best", "end"), [(1e-3, 4e-3), (1.0, 16e-3)])
 def test_a_rate_beyond_those_tried_is_an_edge(best, end):
-    assert own_rate(parabola(best)) == OwnRate(pytest.approx(end), pytest.approx(0, abs=1e-12), True)
+    assert own_rate(parabola(best)) == OwnRate(pytest.approx(end), None, True)
+    assert math.isnan(octaves_apart(parabola(best), parabola(8e-3)).mean)
+
+
+def test_without_one_of_the_seeds_it_is_an_edge():
+    """Its error would be that of a place which cannot lie farther out."""
+    found = own_rate(parabola(11.2e-3, noise=[0.9, -0.2, 0.0, -0.7], curved=1.0))
+    assert (found.octaves, found.edge) == (None, False)
+    assert found.rate < 16e-3
+
+
+def test_what_remains_where_one_diverged_may_be_an_edge():
+    losses = parabola(8e-3)
+    losses[16e-3][2] = None
+    assert own_rate(losses) == OwnRate(pytest.approx(8e-3), None, True)
+    said = untuned({"own_rates": {"shared-keys, qk-norm": asdict(own_rate(losses))}})
+    assert said == {"shared-keys with qk-norm": "its best learning rate, 0.008, is an end of those tried"}
+    assert untuned({"own_rates": {"vanilla": asdict(own_rate(parabola(8e-3)))}}) == {}
 
 
 def test_the_error_is_that_of_a_mean_over_seeds():
@@ -128,6 +146,11 @@ def test_rates_fall_with_the_root_of_the_width():
 
 
 @pytest.fixture
+def slot(text):
+    return Slot(jobs=1, data=str(text))
+
+
+@pytest.fixture
 def sweeping(setting):
     sweep = Sweep(rates=(5e-3, 1e-2, 2e-2), width=8, until=0.625, seeds=2)
     question = Asking(replace(setting, sweep=sweep), 8)
@@ -135,6 +158,20 @@ def sweeping(setting):
     group = Group(arms=("shared-keys",), width=16, rate=None, until=0.625)
     question.profiles = {"cpu": replace(profile, config=Config(setting=profile.config.setting, groups=(group,)))}
     return question
+
+
+def test_an_arm_that_diverges_at_every_rate_has_none(sweeping, tmp_path, slot, monkeypatch, capsys):
+    """And its group is left out, with a line that says why."""
+    config = sweeping.profiles["cpu"].config
+
+    def trained(_, missing, *__):
+        return {arm: {"loss": None if arm.variant == "shared-keys" else 3.0} for arm in missing}
+
+    monkeypatch.setattr(Pool, "train", trained)
+    with pytest.raises(Unfinished, match="12 of 20 trainings are finished"):
+        execute(prepare(sweeping, "cpu", None, tmp_path, slot))
+    assert "a training diverged at every learning rate tried, so that shared-keys has none" in capsys.readouterr().err
+    assert len(sweeping.every(config, 2, Pool(tmp_path))) == 20
 
 
 @pytest.mark.long

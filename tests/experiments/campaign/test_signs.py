@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from experiments import catalogue
-from experiments.campaign.question import CONTROL, TWIN, VANILLAS
+from experiments.across.questions.design import step_times
+from experiments.campaign.question import CONTROL, TWIN, VANILLAS, each
 from experiments.campaign.reading import arms
 from experiments.campaign.signs import LOSS, Signs, own_rate_groups
 from experiments.training import expectations
 from experiments.training.comparing import comparing
 from experiments.training.expectations import PaperExpectation
-from experiments.verdicts.checks import worst
 
 SEEDS, LINES = 8, 80
 QUESTIONS = [one for one in catalogue.all_experiments().values() if isinstance(one, Signs)]
@@ -127,7 +127,6 @@ def test_its_claims_are_there_and_each_is_judged(question):
     pairs = [(pair["arm"], pair["against"]) for pair in prediction["compared"]] + list(question.together)
     assert len(checks) == sum({*pair} <= known for pair in pairs for known in groups)
     assert sum(check.verdict == "unpredicted" for check in checks) == len(question.together)
-    assert worst(checks) != "fail"
 
 
 @named
@@ -211,6 +210,36 @@ def test_groups_of_one_rate_decide_nothing(question):
     for name in own_rate_groups(measurement):
         del measurement["groups"][name]
     assert question.compare(prediction, measurement) == []
+
+
+@pytest.mark.parametrize(("name", "rate"), [("attnres", 0.1), ("attnres-block:size=4", 0.1), ("attnres-block", 1.0)])
+def test_a_variant_that_is_asked_for_by_name_is_the_one_that_is_trained(name, rate):
+    """With the same learning rate of its queries over depth, so that it is trained once."""
+    depth = next(one for one in QUESTIONS if one.name == "text-depth")
+    made = comparing(depth, "cpu", [name])
+    mine = [
+        arm.key("cpu")
+        for rounds in made.trainings(made.profiles["cpu"].config, 1).values()
+        for arm in rounds[0][name].values()
+    ]
+    theirs = {arm.key("cpu") for arm in each(depth.trainings(depth.profiles["cpu"].config, 1))}
+    assert ({*mine} <= theirs) == (rate == 0.1)
+    cell = made.cell(made.profiles["cpu"].config, made.profiles["cpu"].config.groups[0], name, 1.0)
+    assert cell.depth_rate == rate
+
+
+def test_costs_where_a_speed_or_a_group_is_missing():
+    design = next(one for one in QUESTIONS if one.name == "text-design")
+    prediction = predicted(design)
+    measurement = measured(design, as_predicted(design, prediction))
+    name, *others = measurement["groups"]
+    group = measurement["groups"][name]
+    before = step_times(group)
+    group["speed"]["skipv1"][0] = None
+    assert step_times(group)["svformer"] == pytest.approx(before["svformer"], rel=0.01)
+    assert before.keys() == step_times(group).keys()
+    some = {"groups": {other: measurement["groups"][other] for other in others}}
+    assert len(design.draw(prediction, some).axes) == 4
 
 
 def test_two_rates_are_named_where_they_differ():
