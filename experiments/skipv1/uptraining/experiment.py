@@ -111,7 +111,7 @@ _ON_8M = "about 0.01 nats per token at the end, in models of 8 million parameter
 _GPU: Json = {"grows": True, "device": "cuda", "on_gpu": 2}
 PROFILES = {
     "smoke": Profile(config=_TINY, seeds=2, seconds=15, detects=None),
-    "cpu": Profile(config=_SMALL, seeds=3, seconds=1200, detects=f"0.03 {_SMALLEST}"),
+    "cpu": Profile(config=_SMALL, seeds=8, seconds=3200, detects=f"0.03 {_SMALLEST}"),
     "grouped": Profile(config=_GROUPED, seeds=3, seconds=800, detects=f"0.05 {_SMALLEST}", grows=True),
     "latent": Profile(config=_LATENT, seeds=3, seconds=800, detects=f"0.02 {_SMALLEST}", grows=True),
     "long": Profile(config=_LONG, seeds=3, seconds=9000, detects=_LONG_ENOUGH, grows=True),
