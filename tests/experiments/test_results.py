@@ -102,7 +102,7 @@ TOLD = {
     "difference of held-out losses at the end, nats per token": (r"([\d.]+) nats per token at the end", float),
     "difference of first held-out losses, nats per token": (r"([\d.]+) at first", float),
     "share of starts, difference": (r"a difference of ([\d.]+) between two shares of starts", float),
-    "training loss in nats per token, minus the mean of two vanillas": (r"([\d.]+) nats per token", float),
+    "training loss in nats per token, difference": (r"([\d.]+) nats per token", float),
     "held-out loss in nats per token, minus the mean of two vanillas": (r"([\d.]+) nats per token of a gain", float),
     "best learning rate, doublings": (r"([\d.]+) doublings of the rate", float),
     "mean training loss over ln V, vanilla's less the arm's": (r"([\d.]+) of ln V", float),
