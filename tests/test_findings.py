@@ -206,7 +206,9 @@ def test_numbers_of_attention_residuals():
         for check in stored("attnres-bounds/summary.json")["checks"]
     }
     full, block = powers["exponent/attnres"], powers["exponent/attnres-block:size=4"]
-    assert f"Full's by {full} and that of blocks of 4 by {block}," in FINDINGS
+    assert f"than PreNorm's, by {full}; that of blocks of 4, {block}, is not decided" in FINDINGS
+    for power, called in ((full, "full"), (block, "blocks of 4")):
+        assert f"{power.lstrip('\N{MINUS SIGN}')} ({called})" in FINDINGS
 
 
 def test_numbers_of_conversion_and_decoding():

@@ -65,7 +65,9 @@ def add_to(commands: Commands) -> None:
         metavar="WHERE",
         help="here (the default), or ray: a cluster, RAY_ADDRESS's or a local one",
     )
-    command.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
+    command.add_argument(
+        "--data", help="a folder of prepared text: for questions to the campaign its own, else any in place of stdlib"
+    )
     command.add_argument(
         "--variant",
         action="append",

@@ -93,7 +93,7 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     "scale-decode": {"smoke": "e01ff34790", "cpu": "3209c07df6", "gpu": "ebd7019754", "gpu-tiny": "9256ab1f71"},
     "scale-uptrain": {
         "smoke": "5e76d83682",
-        "cpu": "7ad1f84897",
+        "cpu": "57ee5f2dc7",
         **dict.fromkeys(("grouped", "latent", "long", "gpu", "gpu-tiny"), ""),
     },
     "text-depth": {"smoke": "9a578a2b03", "cpu": "", "gpu": "", "gpu-tiny": ""},

@@ -1,8 +1,9 @@
 """The question of learning rates: the best rate for each variant, as a table for practitioners.
 
-Every arm of the campaign's questions is trained at three rates, at the smallest width.  Its best rate is the minimum of
-a parabola through its losses, with an error over seeds.  Two arms are also trained from initial weights by fan-in, as
-gains hang on these, and at the next width, as rates are assumed to fall with the root of the width.
+Every arm of the questions on values, depth and dynamic values is trained at three rates, at the smallest width.  Its
+best rate is the minimum of a parabola through its losses, with an error over seeds.  Two arms are also trained from
+initial weights by fan-in, as gains hang on these, and at the next width, as rates are assumed to fall with the root of
+the width.
 """
 
 from __future__ import annotations
