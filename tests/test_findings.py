@@ -207,8 +207,8 @@ def test_numbers_of_attention_residuals():
     }
     full, block = powers["exponent/attnres"], powers["exponent/attnres-block:size=4"]
     assert f"than PreNorm's, by {full}; that of blocks of 4, {block}, is not decided" in FINDINGS
-    for power, called in ((full, "full"), (block, "blocks of 4")):
-        assert f"{power.lstrip('\N{MINUS SIGN}')} ({called})" in FINDINGS
+    lower = [power.lstrip("\N{MINUS SIGN}") for power in (full, block)]
+    assert "lower by {} (full); not decided, {} (blocks of 4)".format(*lower) in FINDINGS
 
 
 def test_numbers_of_conversion_and_decoding():
