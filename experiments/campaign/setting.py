@@ -76,7 +76,6 @@ class Setting:
     Args:
         architecture: at one width; at another the heads are as many, and feed-forward layers as wide in proportion.
         corpus: what is read.
-        batch: sequences per step.
         lengths: tokens per parameter, each twice the one before.
         recipe: but for its steps, rate, warm-up and logging.
         held_out_windows: of text, for the loss at each length.
