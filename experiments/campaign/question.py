@@ -232,44 +232,30 @@ class Question(ABC):
 
         Raises Unfinished if there is none, and UserError where that is for want of the text.
         """
-        pool = Pool(run.path.parents[1], run.slot)
         setting, folder = with_text(config.setting, run.slot)
         config = replace(config, setting=setting)
         if folder is not None:
             self._say_what_is_read_again(config)
-
-        def found(every: Sequence[Arm]) -> dict[Arm, Json]:
-            there = pool.finished(every)
-            missing = [arm for arm in every if arm not in there]
-            if missing and folder is not None:
-                place = text_folder(setting.corpus, folder)
-                trained = pool.train([with_folder(arm, place) for arm in missing], self.name, there)
-                there |= {with_folder(arm, ""): record for arm, record in trained.items()}
-            return there
-
-        sweeps = self.sweeps(config)
+        pool, sweeps = Pool(run.path.parents[1], run.slot), self.sweeps(config)
         tried = [arm for swept in sweeps.values() for arm in each_swept(swept)]
-        there = found(tried)
+        there = self._finished(tried, pool, setting.corpus, folder)
         rates = own_rates(sweeps, there, setting.sweep)
         if lost := [name for name in sweeps if name not in rates and there.keys() >= {*each_swept(sweeps[name])}]:
             warn(f"{self.name}: a training diverged at every learning rate tried, so that {', '.join(lost)} has none")
         known = [g for g in config.groups if g.rate is not None or {*map(g.swept, (VANILLA, *g.arms))} <= rates.keys()]
         needed = self.trainings(replace(config, groups=tuple(known)), seeds, rates)
-        there |= found(each(needed))
-        enough = {name: FEWEST if config.own else max(FEWEST, len(rounds)) for name, rounds in needed.items()}
-        groups = {name: _measured(rounds, there, self.probed, enough[name]) for name, rounds in needed.items()}
-        whole = {name: of_group for name, of_group in groups.items() if of_group is not None}
+        there |= self._finished(each(needed), pool, setting.corpus, folder)
+        whole = self._whole(needed, there, few=bool(config.own))
         planned = self.trainings(config, seeds, rates)
         every = list(dict.fromkeys([*tried, *each(planned)]))
-        missing = [arm for arm in every if arm not in there]
         if not self.comparable(whole):
             if folder is None:
                 raise without_text(setting.corpus)
-            total, left = len(trunks(every)), len(trunks(missing))
-            done = f"{total - left} of {total} trainings are finished"
-            fewest = FEWEST if config.own else min(map(len, planned.values()), default=FEWEST)
-            raise Unfinished(f"{self.name}: {done}; a comparison needs {fewest} seeds of {self.compared}")
-        if folder is None and missing:
+            seeds = FEWEST if config.own else min(map(len, planned.values()), default=FEWEST)
+            total, left = (len(trunks(arms)) for arms in (every, [arm for arm in every if arm not in there]))
+            finished = f"{self.name}: {total - left} of {total} trainings are finished"
+            raise Unfinished(f"{finished}; a comparison needs {seeds} seeds of {self.compared}")
+        if folder is None and there.keys() < {*every}:
             warn(f"{self.name}: what is finished is compared; {without_text(setting.corpus)}")
         records = [there[arm] for arm in every if arm in there]
         return {
@@ -281,6 +267,25 @@ class Question(ABC):
             "text": config.setting.corpus.name,
             "provenance": of_runs(records),
         }
+
+    def _finished(self, every: Sequence[Arm], pool: Pool, corpus: Corpus, folder: str | None) -> dict[Arm, Json]:
+        """Return the records of what is trained; where there is text, the pool first trains what is missing."""
+        there = pool.finished(every)
+        missing = [arm for arm in every if arm not in there]
+        if missing and folder is not None:
+            place = text_folder(corpus, folder)
+            trained = pool.train([with_folder(arm, place) for arm in missing], self.name, there)
+            there |= {with_folder(arm, ""): record for arm, record in trained.items()}
+        return there
+
+    def _whole(self, needed: Mapping[str, Rounds], there: Mapping[Arm, Json], *, few: bool) -> dict[str, Json]:
+        """Return what is measured of the groups of which all seeds are there; of `few`, FEWEST of them will do."""
+        whole = {}
+        for name, rounds in needed.items():
+            enough = FEWEST if few else max(FEWEST, len(rounds))
+            if (measured := _measured(rounds, there, self.probed, enough)) is not None:
+                whole[name] = measured
+        return whole
 
 
 def epochs(config: Config) -> float:
