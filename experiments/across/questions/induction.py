@@ -199,8 +199,8 @@ class Induction(Question):
         from experiments.drawing import style
 
         groups = measurement["groups"]
-        first, *_, last = [*groups, *groups]
-        shown = {name: groups[name] for name in (first, last)}
+        names = list(groups)
+        shown = {name: groups[name] for name in (names[0], names[-1])}
         fig, axes = style.panels(2 + len(shown), width=4.6, height=3.6)
         for axis, (name, group) in zip(axes, shown.items(), strict=False):
             gains(axis, name, group, words=WORDS)
