@@ -214,23 +214,28 @@ def test_numbers_of_attention_residuals():
 def test_numbers_of_conversion_and_decoding():
     found = stored("scale-uptrain/summary.json")["checks"]
     for place, told in {
-        "first/the paper/svd": "`svd` begins {} nats lower",
+        "first/the paper/svd": "`svd` begins {} nats lower, two others",
+        "first/the paper/mean-vo": "two others {} and",
+        "first/the paper/top-vo": "and {}. With the largest half",
         "first/independent heads/whole": "begins {} lower and ends",
         "end/independent heads/skipv1, whole/skipv1, mean": "ends {} lower. That first losses",
         "end/the paper/skipv1, mean/continued": "is {} behind MHA that was trained on as long",
-        "end/the paper/skipv1, mean/vanilla": "and {} behind MHA before that",
+        "end/the paper/skipv1, mean/vanilla": "{} behind MHA before that",
+        "end/the paper/skipv1, mean/skipv1": "and {} behind SkipV1Former from scratch",
+        "end/a reason to convert/skipv1, whole/continued": "{} is still missing to MHA that was trained on",
     }.items():
         digits = 2 if place.startswith("first") else 3
         (check,) = (check for check in found if check["id"] == place)
         numbers = (f"{abs(check[x]):.{digits}f}" for x in ("measured", "tolerance"))
         assert told.format(" ± ".join(numbers)) in FINDINGS
+    sizes = [check["verdict"] for check in found if check["id"].startswith("first/independent heads")]
+    assert (sizes.count("agrees"), len(sizes)) == (5, 6)
+    assert "borne out in five of six predictions, the sixth is not decided" in FINDINGS
     for kind in ("grouped", "latent"):
         found = stored(f"scale-uptrain/{kind}/summary.json")["checks"]
         measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
         assert measured["end/the paper/skipv1, mean/continued"] in FINDINGS
         assert measured["end/a reason to convert/skipv1, whole/continued"] in FINDINGS
-    ways = {check["id"]: f"{-check['measured']:.2f} ± {check['tolerance']:.2f} lower" for check in found}
-    assert f"`svd` begins {ways['first/the paper/svd']} and `mean-vo` {ways['first/the paper/mean-vo']};" in FINDINGS
     tokens = stored("scale-uptrain/measurement.json")
     assert round(tokens["tokens"] / tokens["parameters"]["vanilla"]) == 10
     assert "eight heads was trained on 9.9 tokens per parameter" in FINDINGS

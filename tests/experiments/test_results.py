@@ -138,9 +138,9 @@ def test_a_promise_smaller_than_the_half_width_is_seen():
     first, end = (
         f"difference of {which}, nats per token" for which in ("first held-out losses", "held-out losses at the end")
     )
-    assert not list(unkept("0.03 nats per token at the end and 0.3 at first", checks))
-    assert list(unkept("0.02 nats per token at the end and 0.3 at first", checks)) == [end]
-    assert list(unkept("0.03 nats per token at the end", checks)) == [first]
+    assert not list(unkept("0.02 nats per token at the end and 0.1 at first", checks))
+    assert list(unkept("0.01 nats per token at the end and 0.1 at first", checks)) == [end]
+    assert list(unkept("0.02 nats per token at the end", checks)) == [first]
 
 
 # A descent towards an infimum at infinity, cut off by its number of steps: another processor's products end elsewhere,

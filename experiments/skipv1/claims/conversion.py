@@ -149,12 +149,12 @@ FIRST = Claim(
     "loss.",
     assumes="GPT-2 of 125M to 355M; one checkpoint of each",
     verdict="open",
-    correction="Training decides it (scale-uptrain: of MHA of 0.13 million parameters SVD begins lower than mean "
-    "pooling, and none of the other three is told apart from it; with a latent SVD and Mean VO begin lower, with "
-    "shared keys and values none is told apart).  Of independent heads, with values of layer 1 as large as a layer's "
-    "own, it is the other way round but for Top V: Mean VO and Top VO, which leave layer 1's values out at first, take "
-    "a layer less far from what was trained (of SVD no distance is known).  The authors' code pools heads that are H/2 "
-    "apart, not neighbours as the text and its figure 3 have it: a quarter nearer.",
+    correction="Training decides it (scale-uptrain: of MHA of 0.13 million parameters SVD, Mean VO and Top VO begin "
+    "lower than mean pooling, and Top V is not told apart from it; with a latent, or with shared keys and values, "
+    "three seeds tell none apart).  Of independent heads, with values of layer 1 as large as a layer's own, it is the "
+    "other way round but for Top V: Mean VO and Top VO, which leave layer 1's values out at first, take a layer less "
+    "far from what was trained (of SVD no distance is known).  The authors' code pools heads that are H/2 apart, not "
+    "neighbours as the text and its figure 3 have it: a quarter nearer.",
     proof=conversion,
     uses=(DISTANCE.id,),
 )
@@ -225,8 +225,8 @@ UPTRAINING = Claim(
     assumes="GPT-2 of 125M to 355M; one run each; tuned rate, no dropout",
     verdict="open",
     correction="Training decides it (scale-uptrain: of 0.13 million parameters, mean pooling and 15 % of the tokens "
-    "end above MHA from scratch, where the paper's have reached it, and above MHA trained on for as long; they are not "
-    "told apart from SkipV1Former from scratch, nor is that from MHA).  MHA that is trained on for as long the paper "
+    "end above MHA from scratch, where the paper's have reached it, above MHA trained on for as long and above "
+    "SkipV1Former from scratch, which is not told from MHA).  MHA that is trained on for as long the paper "
     "does not show, so that nothing says whether conversion gains anything: in all, 10 to 15 % more compute is spent "
     "than on MHA from scratch, and at 125M 12 to 17 % more than on SkipV1Former from scratch, a token of which costs "
     "0.976 of MHA's.",
