@@ -140,8 +140,9 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
     prediction = run.read("prediction.json")
     if profile.grows or not run.has("measurement.json"):
         measurement = experiment.measure(profile.config, seeds, run)
-        _forget(job)
-        run.write("config.json", job.config)
+        if profile.grows:
+            _forget(job)
+            run.write("config.json", job.config)
         run.write("measurement.json", measurement)
     measurement = run.read("measurement.json")
     checks = _compared(experiment, profile, prediction, measurement=measurement)
