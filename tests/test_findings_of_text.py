@@ -46,7 +46,7 @@ def test_numbers_of_the_campaign_s_first_answer():
 
 def test_how_often_skips_train_faster_is_what_the_readme_says():
     def below(*arms):
-        """How often an arm's loss lies below vanilla's, from 0.02 and by fan-in."""
+        """Return how often an arm's loss lies below vanilla's, from 0.02 and by fan-in."""
         ends = tuple(f"{arm}/vanilla" for arm in arms)
         judged = [c for c in compared("text-induction") if c.id.endswith(ends)]
         by_scale = ([c.verdict for c in judged if c.id.startswith(FAN_IN) == fan_in] for fan_in in (False, True))

@@ -150,12 +150,10 @@ def step_times(group: Json) -> dict[str, float]:
     """Return every arm's time per token in training over vanilla's, the median over seeds of known speeds."""
     by_seed = zip(*group["speed"].values(), strict=True)
     speeds = [dict(zip(group["speed"], of_seed, strict=True)) for of_seed in by_seed if all(of_seed)]
-    vanilla = [median(of[name] for name in BASELINE) for of in speeds]
-    return {
-        arm: median(theirs / of[arm] for theirs, of in zip(vanilla, speeds, strict=True))
-        for arm in arms(group)
-        if speeds
-    }
+    if not speeds:
+        return {}
+    vanilla = [median(by_arm[name] for name in BASELINE) for by_arm in speeds]
+    return {arm: median(x / by_arm[arm] for x, by_arm in zip(vanilla, speeds, strict=True)) for arm in arms(group)}
 
 
 EXPERIMENT: Experiment = Design()

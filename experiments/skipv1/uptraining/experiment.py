@@ -108,6 +108,7 @@ _TINY_ON_GPU = replace(  # the gpu profile's path with tiny models
 _SMALLEST = "in models of 0.13 million parameters on a half of their tokens"
 _LONG_ENOUGH = "about 0.01 nats per token at the end and 0.2 at first, in models of 0.27 million parameters"
 _ON_8M = "about 0.01 nats per token at the end, in models of 8 million parameters"
+_FORM: Json = {"seeds": 3, "seconds": 800, "grows": True}
 _GPU: Json = {"grows": True, "device": "cuda", "on_gpu": 2}
 PROFILES = {
     "smoke": Profile(config=_TINY, seeds=2, seconds=15, detects=None),
@@ -115,19 +116,9 @@ PROFILES = {
         config=_SMALL, seeds=8, seconds=3200, detects=f"0.02 nats per token at the end and 0.1 at first, {_SMALLEST}"
     ),
     "grouped": Profile(
-        config=_GROUPED,
-        seeds=3,
-        seconds=800,
-        detects=f"0.2 nats per token at the end and 0.3 at first, {_SMALLEST}",
-        grows=True,
+        config=_GROUPED, detects=f"0.2 nats per token at the end and 0.3 at first, {_SMALLEST}", **_FORM
     ),
-    "latent": Profile(
-        config=_LATENT,
-        seeds=3,
-        seconds=800,
-        detects=f"0.05 nats per token at the end and 0.6 at first, {_SMALLEST}",
-        grows=True,
-    ),
+    "latent": Profile(config=_LATENT, detects=f"0.05 nats per token at the end and 0.6 at first, {_SMALLEST}", **_FORM),
     "long": Profile(config=_LONG, seeds=3, seconds=9000, detects=_LONG_ENOUGH, grows=True),
     "gpu": Profile(config=_LARGE, seeds=3, seconds=9000, detects=_ON_8M, **_GPU),
     "gpu-tiny": Profile(config=_TINY_ON_GPU, seeds=2, seconds=150, detects=None, grows=True),

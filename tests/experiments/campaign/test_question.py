@@ -184,11 +184,11 @@ def test_committed_lines_count(question, there, tmp_path, slot, monkeypatch):
 def test_how_long_it_takes_is_said_first(question, tmp_path, slot, monkeypatch, capsys):
     monkeypatch.setattr(pools, "LONG", 0.0)
     monkeypatch.setattr(pools, "train_sharing", lambda *_, **__: {})
-    said = "asking: 8 trainings to go, about 0.0 hours of one core"
+    hours = "asking: 8 trainings to go, about 0.0 hours of one core"
     for given, there in ((slot, True), (replace(slot, deadline=1.0), False)):
         with pytest.raises(Unfinished, match="0 of 8 trainings are finished; a comparison needs 2 seeds of all arms"):
             measurement(question, tmp_path, given)
-        assert (said in capsys.readouterr().err) == there
+        assert (hours in capsys.readouterr().err) == there
 
 
 def test_hours_left_tell_calls_from_operations_once_sizes_differ(setting):

@@ -109,8 +109,8 @@ def test_what_remains_where_one_diverged_may_be_an_edge():
     losses = parabola(8e-3)
     losses[16e-3][2] = None
     assert own_rate(losses) == OwnRate(pytest.approx(8e-3), None, True)
-    said = untuned({"own_rates": {"shared-keys, qk-norm": asdict(own_rate(losses))}})
-    assert said == {"shared-keys with qk-norm": "its best learning rate, 0.008, is an end of those tried"}
+    reasons = untuned({"own_rates": {"shared-keys, qk-norm": asdict(own_rate(losses))}})
+    assert reasons == {"shared-keys with qk-norm": "its best learning rate, 0.008, is an end of those tried"}
     assert untuned({"own_rates": {"vanilla": asdict(own_rate(parabola(8e-3)))}}) == {}
 
 
