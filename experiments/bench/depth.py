@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import partial
 from statistics import median
 
-from experiments.bench.side import Side
 from experiments.experiment.turns import in_turns, ratio, words
 from experiments.store.folders import Json
 from experiments.store.processes import threads as on_threads
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
+from experiments.training.timed_step import Side
 from icl.files import sealed, write_atomically
 from icl.models.depth_attention import AttentionDepth
 from icl.models.depth_kernel import KernelDepth, installed, misfit

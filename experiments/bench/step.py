@@ -1,8 +1,8 @@
 """Training steps at full size: tokens per second, MFU, memory, and each variant's step time as a ratio to vanilla's.
 
 Every variant is timed beside vanilla (`experiments.experiment.turns`), after its fast path has given the plain path's
-gradients (`experiments.bench.side`): a path that computes something else is not reported.  A variant that fails, for
-want of memory or whatever else, is named with its error, and the others go on.
+gradients (`experiments.training.timed_step`): a path that computes something else is not reported.  A variant that
+fails, for want of memory or whatever else, is named with its error, and the others go on.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from experiments.bench.side import Side
 from experiments.experiment.turns import in_turns, ratio, words
 from experiments.store.folders import Json, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
+from experiments.training.timed_step import Side
 from icl.files import opened, sealed, write_atomically
 from theory.plans.architecture import Tokens
 

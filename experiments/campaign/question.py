@@ -348,7 +348,6 @@ def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json]
             ],
             **{name: [_curve(of_seed[name][lengths[-1]], last.recipe) for of_seed in whole] for name in names},
         },
-        "speed": {name: [of_seed[name][lengths[-1]]["tokens_per_second"] for of_seed in whole] for name in names},
         "loss": {name: {str(at): [of_seed[name][at]["loss"] for of_seed in whole] for at in lengths} for name in names},
         "probed": {
             name: {str(at): [_probed(of_seed[name][at], probed) for of_seed in whole] for at in lengths}

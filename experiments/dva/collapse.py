@@ -267,8 +267,7 @@ def attend(side: Side, queries: int, visible: Tensor, leaves: Sequence[Tensor]) 
     def with_pytorch(wide: Tensor) -> Tensor:
         if size >= query.shape[2]:
             return scaled_dot_product_attention(query, key, wide, is_causal=True)
-        block = scaled_dot_product_attention
-        return blockwise(block, (query,), (key, wide), pairs=(visible,), causal=True, size=size)
+        return blockwise(scaled_dot_product_attention, (query,), (key, wide), pairs=(visible,), causal=True, size=size)
 
     def of_block(q: Tensor, gate: Tensor, k: Tensor, v: Tensor, other: Tensor, seen: Tensor) -> Tensor:
         shares = weights(q, k, seen)

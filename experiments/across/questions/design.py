@@ -8,7 +8,7 @@ their parts, and three of the variants again with normed queries and keys, and u
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from experiments.across.questions.values import LOSS, RESFORMER, SKIPV1, SVFORMER, TOY, by_the_papers
@@ -16,13 +16,14 @@ from experiments.attnres.printed import ABLATION, PLACE
 from experiments.attnres.questions.depth import LOSSES, TENTH
 from experiments.campaign.drawing import THIRD, in_rows
 from experiments.campaign.profiles import profiles
-from experiments.campaign.question import BASELINE, CONTROL, Config, Group
-from experiments.campaign.reading import arms
+from experiments.campaign.question import CONTROL, Config, Group
 from experiments.campaign.setting import VANILLA
 from experiments.campaign.signs import LOSS as BY_LOSS
 from experiments.campaign.signs import Asking, Pair, Signs
 from experiments.experiment.protocol import Experiment, Profile
-from experiments.store.folders import Json
+from experiments.experiment.turns import in_turns, ratio
+from experiments.store.folders import Json, RunFolder
+from experiments.training.arms import Arm
 from experiments.verdicts.intervals import Interval
 from theory.plans.accounting import cache
 
@@ -37,6 +38,7 @@ ARMS = (*SKIPS, BLOCK, ONE_HEAD, SKIP_AND_DEPTH, RESIDUAL_AND_ONE)
 CONDITIONS = {"": "AdamW, no QK-norm", "qk-norm": "QK-norm", "muon": "Muon"}
 MARKERS = {ONE_HEAD: "s", SKIP_AND_DEPTH: "P", RESIDUAL_AND_ONE: "X"}
 WIDTH, UNTIL = 48, 20.0
+STEPS = 3  # timed, a turn
 GROUPS = (
     Group(arms=ARMS, width=WIDTH, rate=None, until=UNTIL),
     Group(arms=SKIPS, width=WIDTH, rate=None, until=UNTIL, part="qk-norm"),
@@ -52,8 +54,8 @@ class Design(Signs):
     title = "Which variant buys loss most cheaply, and does the gain outlast QK-norm and Muon?"
     caption = (
         "Held-out losses at 20 tokens per parameter, minus the mean of two vanillas under the same conditions, each "
-        "arm at its own learning rate. (a) Against training speed, median over seeds; (b) against the cache; (c) all "
-        "pairs, combinations minus their parts; (d) under other conditions. 95 %, for all at once."
+        "arm at its own learning rate. (a) Against a training step's time, in turns (thin bars: all); (b) against the "
+        "cache; (c) all pairs, combinations minus their parts; (d) under other conditions. 95 %, for all at once."
     )
     order = 7
     claims: tuple[str, ...] = (LOSS, ENDS, TOY, LOSSES)
@@ -91,16 +93,22 @@ class Design(Signs):
 
     def predict(self, config: Config) -> Json:
         """Return the signs, and how large the cache of every arm is beside vanilla's."""
-        group = config.groups[0]
-
-        def numbers(arm: str) -> int:
-            model = next(iter(config.setting.arms(self.cell(config, group, arm, 1.0), 0).values()))
-            return cache(model.architecture, model.plan).total
-
+        numbers = {name: cache(arm.architecture, arm.plan).total for name, arm in self._models(config).items()}
         return {
             **super().predict(config),
-            "cache": {arm: numbers(arm) / numbers(VANILLA) for arm in group.arms},
+            "cache": {name: of / numbers[VANILLA] for name, of in numbers.items() if name != VANILLA},
         }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        """Return what every question measures (`Question.measure`), and how long training steps take."""
+        measured = super().measure(config, seeds, run)
+        return {**measured, "step_times": step_times(self._models(config), run.slot.device)}
+
+    def _models(self, config: Config) -> dict[str, Arm]:
+        """Return a training of vanilla, and of every arm of the first group: of any seed and rate."""
+        group = config.groups[0]
+        cells = {name: self.cell(config, group, name, 1.0) for name in (VANILLA, *group.arms)}
+        return {name: next(iter(config.setting.arms(cell, 0).values())) for name, cell in cells.items()}
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         """Draw losses against what they cost, all pairs, and the same arms under other conditions."""
@@ -109,11 +117,11 @@ class Design(Signs):
         found = self.differences(prediction, measurement)
         name, *others = found
         fig, axes = style.figure(columns=2, rows=2, width=6.4, height=1.8 + 0.25 * len(found[name]))
-        group = measurement["groups"][name]
-        self._costs(axes[0], found[name], step_times(group))
+        self._costs(axes[0], found[name], measurement["step_times"])
         axes[0].set_xlabel("time of a training step (vanilla = 1)")
         axes[0].set_title("Loss against step time")
-        self._costs(axes[1], found[name], prediction["cache"])
+        caches = {arm: {"ratio": of, "low": of, "high": of} for arm, of in prediction["cache"].items()}
+        self._costs(axes[1], found[name], caches)
         axes[1].set_xlabel("cache of a token (vanilla = 1)")
         axes[1].set_title("Loss against cache")
         self.draw_ends(axes[2], name, prediction, measurement, found[name])
@@ -121,16 +129,19 @@ class Design(Signs):
         style.finish(list(axes))
         return fig
 
-    def _costs(self, axis: Axes, found: Mapping[Asking, Interval], cost: Mapping[str, float]) -> None:
+    def _costs(self, axis: Axes, found: Mapping[Asking, Interval], cost: Mapping[str, Json]) -> None:
+        """Draw losses against what they cost; where that is decided, and with the range of what was timed."""
         from experiments.drawing import style
 
         axis.axhline(0, color="#999999", linewidth=0.8)
-        for arm, x in cost.items():
-            if (which := (BY_LOSS, arm, VANILLA)) not in found:
+        for arm, of_arm in cost.items():
+            if (which := (BY_LOSS, arm, VANILLA)) not in found or of_arm["ratio"] is None:
                 continue
             look = {key: y for key, y in style.look(arm).items() if key != "linestyle"}
             look |= {"marker": MARKERS[arm], "color": "#1a1a1a"} if arm in MARKERS else {}
-            style.bars(axis, [x], [found[which]], label=self.called(arm), **look)
+            style.bars(axis, [of_arm["ratio"]], [found[which]], label=self.called(arm), **look)
+            ends = [of_arm["low"], of_arm["high"]]
+            axis.plot(ends, [found[which].mean] * 2, color=look["color"], linewidth=0.8, zorder=0)
         axis.set_ylabel("held-out loss minus vanilla's (nats per token)")
 
     def _conditions(self, axis: Axes, found: Mapping[str, Mapping[Asking, Interval]]) -> None:
@@ -146,14 +157,16 @@ class Design(Signs):
         axis.set_title("Under other conditions")
 
 
-def step_times(group: Json) -> dict[str, float]:
-    """Return every arm's time per token in training over vanilla's, the median over seeds of known speeds."""
-    by_seed = zip(*group["speed"].values(), strict=True)
-    speeds = [dict(zip(group["speed"], of_seed, strict=True)) for of_seed in by_seed if all(of_seed)]
-    if not speeds:
-        return {}
-    vanilla = [median(by_arm[name] for name in BASELINE) for by_arm in speeds]
-    return {arm: median(x / by_arm[arm] for x, by_arm in zip(vanilla, speeds, strict=True)) for arm in arms(group)}
+def step_times(arms: Mapping[str, Arm], device: str) -> dict[str, Json]:
+    """Return the time of a training step over vanilla's, by arm: the turns' median, lowest and highest.
+
+    Speeds of the trainings themselves will not do: a machine is slower at times, and a pool may hold several machines'.
+    """
+    from experiments.training.timed_step import Side
+
+    sides = {name: Side(arm.architecture, arm.plan, arm.recipe, device=device) for name, arm in arms.items()}
+    turns = in_turns({name: partial(side.seconds, STEPS) for name, side in sides.items()})
+    return {name: ratio(seconds, turns[VANILLA]) for name, seconds in turns.items() if name != VANILLA}
 
 
 EXPERIMENT: Experiment = Design()

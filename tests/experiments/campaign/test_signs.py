@@ -46,7 +46,6 @@ def measured(question, gains=(), *, own=(), noise=0.002):
             "rates": {name: group.rate or (8e-3 if name in VANILLAS else 4e-3) for name in names},
             "lengths": lengths,
             "constant": 0.8 * group.until,
-            "speed": {name: (1e4 * (1 + numbers("speed", name))).tolist() for name in names},
             "curve": {
                 "tokens_per_parameter": places.tolist(),
                 **{name: (4 - 0.1 * np.log(places) + numbers("curve", name, (LINES,))).tolist() for name in names},
@@ -60,7 +59,8 @@ def measured(question, gains=(), *, own=(), noise=0.002):
                 for name in names
             },
         }
-    return {"groups": groups}
+    times = {name: {"ratio": 1.2, "low": 1.1, "high": 1.3} for name in own or config.groups[0].arms}
+    return {"groups": groups, "step_times": times}
 
 
 def as_predicted(question, prediction, size=0.1):
@@ -228,17 +228,27 @@ def test_a_variant_that_is_asked_for_by_name_is_the_one_that_is_trained(name, ra
     assert cell.depth_rate == rate
 
 
-def test_costs_where_a_speed_or_a_group_is_missing():
+def test_step_times_are_those_of_the_models_that_are_trained():
+    """All that the first group trains, combinations too."""
+    design = next(one for one in QUESTIONS if one.name == "text-design")
+    config = design.profiles["gpu"].config
+    tiny = replace(config, groups=tuple(replace(group, width=8) for group in config.groups))
+    tiny = replace(tiny, setting=design.profiles["smoke"].config.setting)
+    times = step_times(design._models(tiny), "cpu")
+    assert list(times) == list(tiny.groups[0].arms)
+    assert all(of["low"] > 0 for of in times.values())
+
+
+def test_costs_where_a_time_is_undecided_or_a_group_is_missing():
     design = next(one for one in QUESTIONS if one.name == "text-design")
     prediction = predicted(design)
     measurement = measured(design, as_predicted(design, prediction))
-    name, *others = measurement["groups"]
-    group = measurement["groups"][name]
-    before = step_times(group)
-    group["speed"]["skipv1"][0] = None
-    assert step_times(group)["svformer"] == pytest.approx(before["svformer"], rel=0.01)
-    assert before.keys() == step_times(group).keys()
-    some = {"groups": {other: measurement["groups"][other] for other in others}}
+    _, *others = measurement["groups"]
+    shown = design.draw(prediction, measurement).axes[0]
+    measurement["step_times"]["skipv1"]["ratio"] = None
+    fewer = design.draw(prediction, measurement).axes[0]
+    assert len(shown.containers) - len(fewer.containers) == 1
+    some = {**measurement, "groups": {other: measurement["groups"][other] for other in others}}
     assert len(design.draw(prediction, some).axes) == 4
 
 

@@ -23,6 +23,7 @@ from icl.training.optimiser import adamw
 from icl.training.processes import ALONE, Losses, losses
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
+from theory.plans.plan import Plan
 
 MOVED = 0.02  # deviation of what is added to all initial weights
 AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16 keeps 8 bits
@@ -32,21 +33,21 @@ class Side:
     """A side of the comparison.
 
     Attributes:
-        variant: as `theory.plans.names.resolve` takes it.
+        variant: a plan, or as `theory.plans.names.resolve` takes it.
         reads: how attention over depth is timed, by default as the decoder has it.
     """
 
     def __init__(
         self,
         config: Architecture,
-        variant: str,
+        variant: str | Plan,
         recipe: Recipe,
         device: str,
         *,
         reads: type[AttentionDepth] | None = None,
     ) -> None:
         self.config, self.recipe, self.device = config, recipe, torch.device(device)
-        plan = resolve(variant, config.shape)
+        plan = resolve(variant, config.shape) if isinstance(variant, str) else variant
         self.model = Decoder(config, plan, device=device)
         with torch.no_grad():
             for parameter in self.model.parameters():  # queries over depth start at 0, which hides half a gradient
