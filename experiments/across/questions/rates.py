@@ -28,7 +28,7 @@ from experiments.training.arms import START
 from experiments.training.campaign import unpredicted
 from experiments.training.comparing import names_of_own
 from experiments.verdicts.checks import Expectation, Judgement
-from experiments.verdicts.intervals import quantile
+from experiments.verdicts.intervals import quantile, t_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,8 +60,9 @@ class Rates(Question):
     title = "Which learning rate is best for which variant on text?"
     caption = (
         "(a) Where a parabola through held-out losses at three rates is lowest; bars: 95 % over seeds, each alone, "
-        "where that is inside without any of them. A triangle: an end of what was tried. (b) What other rates cost. "
-        "Width 32, 10 tokens per parameter; twins: vanilla with other initial weights. These are of 0.02 unless named."
+        "where that is inside without any of them. A triangle: an end of what was tried. (b) What other rates cost; "
+        "bars: 95 %, each alone. Width 32, 10 tokens per parameter, initial weights of 0.02 unless named; twins have "
+        "others."
     )
     order = 2
     claims: tuple[str, ...] = ()
@@ -110,18 +111,23 @@ class Rates(Question):
         }
         fig, axes = style.figure(columns=2, rows=1, width=5.0, height=1.2 + 0.26 * len(table))
         places = list(range(len(table), 0, -1))
-        marks = dict(zip(sorted({rate for losses in table.values() for rate in losses}), "vs^", strict=False))
+        rates = sorted({rate for losses in table.values() for rate in losses})
+        marks = dict(zip(rates, "vs^", strict=False))
+        for rate, of_rate in marks.items():
+            axes[1].plot([], [], of_rate, label=f"rate {rate:g}", **LOOK)
         for losses, place in zip(table.values(), places, strict=True):
-            means = {rate: fmean(of_seed) for rate, of_seed in candidates(losses).items()}
-            if not means:
+            if not (known := candidates(losses)):
                 continue
-            one = own_rate(losses)
-            reach = quantile(0.975, seeds_of(losses) - 1) * (one.octaves or 0.0)
+            one = own_rate(known)
+            reach = quantile(0.975, seeds_of(known) - 1) * (one.octaves or 0.0)
             ends = [[one.rate * (1 - 2**-reach)], [one.rate * (2**reach - 1)]]
-            axes[0].errorbar([one.rate], [place], xerr=ends, fmt="^" if one.edge else "o", **LOOK)
-            for rate, loss in means.items():
-                label = f"rate {rate:g}" if place == places[0] else None
-                axes[1].plot([loss - min(means.values())], [place], marks[rate], label=label, **LOOK)
+            mark = "o" if not one.edge else "<" if one.rate == min(known) else ">"
+            axes[0].errorbar([one.rate], [place], xerr=ends, fmt=mark, **LOOK)
+            lowest = min(known.values(), key=fmean)
+            for rate, of_seed in known.items():
+                cost = t_interval([loss - least for loss, least in zip(of_seed, lowest, strict=True)])
+                height = place + 0.2 * (1 - rates.index(rate))
+                axes[1].errorbar([cost.mean], [height], xerr=[cost.half_width], fmt=marks[rate], **LOOK)
         axes[0].set_xscale("log", base=2)
         axes[0].set_xticks(SWEEP.rates, [f"{rate:g}" for rate in SWEEP.rates])
         axes[0].set_xlabel("learning rate of lowest held-out loss")

@@ -246,3 +246,18 @@ def test_its_figure_has_a_row_for_every_arm():
     by_fan_in = len(VANILLAS) + 1
     assert len(figure.axes[0].get_yticks()) == len(VANILLAS) + len(rates.ARMS) + by_fan_in
     assert all(axis.get_xlabel() for axis in figure.axes)
+
+
+def test_its_figure_marks_ends_and_says_what_other_rates_cost():
+    """Losses are 0.1 times the squares of how many doublings each one's best rate is away."""
+    own, cost = rates.EXPERIMENT.draw({}, measured({"denseformer": 16e-3, "attnres": 4e-3})).axes
+    rows = dict(zip([label.get_text() for label in own.get_yticklabels()], own.get_yticks(), strict=True))
+
+    def points(axis, name):
+        lines = [line for line in axis.lines if line.get_marker() in {*"o<>vs^"} and line.get_xdata().size]
+        return [(line.get_marker(), line.get_xdata()[0]) for line in lines if round(line.get_ydata()[0]) == rows[name]]
+
+    assert [points(own, name) for name in ("DenseFormer", "Full")] == [[(">", 16e-3)], [("<", 4e-3)]]
+    assert points(own, "SVFormer") == [("o", pytest.approx(8e-3))]
+    assert points(cost, "SVFormer") == [("v", pytest.approx(0.1)), ("s", 0), ("^", pytest.approx(0.1))]
+    assert points(cost, "Full") == [("v", 0), ("s", pytest.approx(0.1)), ("^", pytest.approx(0.4))]
