@@ -1,17 +1,20 @@
 """Numbers of the campaign of text trainings on the page of findings are those that were measured."""
 
+import math
 import re
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 import pytest
 
 from experiments import catalogue
 from experiments.across.questions.induction import gains_apart
+from experiments.across.questions.rates import SWEEP, WORDS, tables
 from experiments.campaign.question import BASELINE, CONTROL, VANILLAS, Question
+from experiments.campaign.rates import candidates, own_rate, seeds_of
 from experiments.campaign.reading import at_length, gain, over
 from experiments.campaign.standing import standings
 from experiments.store.folders import Slot
-from experiments.verdicts.intervals import t_interval
+from experiments.verdicts.intervals import quantile, t_interval
 from tests.findings import CLAIMS, FINDINGS, PAGE, ROOT, between, compared, signed, stored
 
 MODELS = {  # groups of text-induction that are trained, as the page calls them
@@ -21,6 +24,7 @@ MODELS = {  # groups of text-induction that are trained, as the page calls them
     "width 32, rate 0.008, initial weights fan-in": "0.11M, initial weights by fan-in",
 }
 SMALL, LARGE, SLOW, FAN_IN = MODELS
+BY_RATE = "width 32, initial weights 0.02"  # models of text-rates that are trained at three rates
 SPANS = ("2.5 to 5", "5 to 8")
 WHO = {"toy": "the toy", "recall": "recall, with 24 seeds"}
 ENDING = {"svformer": ("svformer",), "vanilla": BASELINE}
@@ -234,6 +238,78 @@ def test_numbers_of_predicted_orders():
         f"SkipV1Former minus vanilla, {first} between 5 and 8 tokens per parameter at 0.11M and rate 0.008" in FINDINGS
     )
     assert f"At 0.22M it is {large}, and at half the rate {slow}." in FINDINGS
+
+
+def test_the_table_of_rates():
+    table = tables(stored("text-rates/measurement.json"))[BY_RATE]
+    for arm, losses in table.items():
+        known, best = candidates(losses), own_rate(losses)
+        assert {seeds_of(losses)} == {4}
+        reach = quantile(0.975, 3) * (best.octaves or 0.0)
+        ends = f"{best.rate * 2**-reach:.2g} to {best.rate * 2**reach:.2g}"
+        words = "an end" if best.edge else "not told from an end" if best.octaves is None else ends
+        cells = [f"{fmean(known[rate]):.2f}" if rate in known else "diverged" for rate in SWEEP.rates]
+        assert f"| {WORDS.get(arm, arm)} | {' | '.join(cells)} | {best.rate:.2g}, {words} |" in FINDINGS, arm
+
+
+def costs(losses):
+    """Return what each rate costs a model beside that of its lowest loss, which costs it nothing."""
+    known = candidates(losses)
+    least = min(known.values(), key=fmean)
+    return {rate: t_interval([a - b for a, b in zip(of_seed, least, strict=True)]) for rate, of_seed in known.items()}
+
+
+def test_what_rates_cost():
+    every = tables(stored("text-rates/measurement.json"))
+    table, by_fan_in = every[BY_RATE], every["width 32, initial weights fan-in"]
+    cost = {arm: {rate: one.mean for rate, one in costs(losses).items()} for arm, losses in table.items()}
+    lowest = [min(of_arm, key=of_arm.get) for of_arm in cost.values()]
+    below = len(lowest) - lowest.count(0.016)
+    assert f"0.004 or 0.008 has the lowest loss for {below} of {len(lowest)} models of 0.11M" in FINDINGS
+    for rate in SWEEP.rates:
+        by_cost = sorted((of_arm[rate], arm) for arm, of_arm in cost.items())
+        (next_, _), (largest, arm) = by_cost[-2:]
+        words = f"{largest:.2f} ({WORDS[arm]})"
+        others = f", all others at most {next_:.2f}" if rate == 0.008 else ""
+        middle = f"{median(x for x, _ in by_cost):.2f}"
+        assert f"| {rate:g} | {middle} | {words}{others} |" in FINDINGS
+    assert f"0.016 costs {middle} nats per token in the median" in FINDINGS
+    assert {arm: min(of, key=of.get) for arm, of in cost.items() if min(of, key=of.get) == 0.016}.keys() == {
+        "dva",
+        "gate",
+    }
+
+    def written(arm, rate, table=table):
+        one = costs(table[arm])[rate]
+        return between(one), abs(one.mean) > one.half_width
+
+    assert written("attnres-equal", 0.008)[0] in FINDINGS
+    full, equal = (written(arm, 0.008) for arm in ("attnres", "attnres-equal"))
+    assert f"Full is {equal[0]} nats worse at 0.008 than at 0.004, with queries at a tenth of it {full[0]}." in FINDINGS
+    high, low = written("vanilla", 0.016), written("vanilla", 0.004, by_fan_in)
+    assert f"vanilla's loss is {high[0]} higher at the rate 0.016 than at 0.008; by fan-in it is lowest at" in FINDINGS
+    assert f"and {low[0]} higher at 0.004. |" in FINDINGS
+    assert f"the rate 0.016 costs {high[0]}; by fan-in it is the lowest of the three, and 0.004 costs {low[0]}." in (
+        FINDINGS
+    )
+    told = [written(arm, 0.016)[1] for arm in VANILLAS], [written(arm, 0.004, by_fan_in)[1] for arm in VANILLAS]
+    assert [x.count(False) for x in told] == [1, 0]
+    assert {min(c, key=lambda rate: c[rate].mean) for c in (costs(by_fan_in[arm]) for arm in VANILLAS)} == {0.016}
+
+
+def test_how_far_own_rates_are_apart():
+    checks = [c for c in compared("text-rates") if c.id.startswith(f"{BY_RATE}/")]
+    known = [c for c in checks if math.isfinite(c.measured)]
+    (apart,) = [c for c in known if abs(c.measured) > c.half_width]
+    assert apart.id.endswith("/resformer-learned")
+    assert (len(known), apart.measured > 0) == (8, True)
+    assert f"ResFormer with learned weights, {apart.measured:.2f} ± {apart.half_width:.2f} doublings higher" in FINDINGS
+    own = {arm: own_rate(losses) for arm, losses in tables(stored("text-rates/measurement.json"))[BY_RATE].items()}
+    low = [arm for arm, one in own.items() if one.rate == 0.004]
+    assert (len(low), all(own[arm].edge for arm in low), len({*low} & {*VANILLAS})) == (12, True, 1)
+    gains = [c for c in compared("text-rates") if c.id.startswith("gain/width 32") and c.id.endswith("0.02/svformer")]
+    first, second, third = (signed(c.measured, c.half_width) for c in gains)
+    assert f"minus vanilla's is {first}, {second} and {third} at 0.004, 0.008 and 0.016." in FINDINGS
 
 
 @pytest.mark.long

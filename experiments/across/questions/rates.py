@@ -120,7 +120,7 @@ class Rates(Question):
                 continue
             one = own_rate(known)
             reach = quantile(0.975, seeds_of(known) - 1) * (one.octaves or 0.0)
-            ends = [[one.rate * (1 - 2**-reach)], [one.rate * (2**reach - 1)]]
+            ends = [[one.rate * (1 - 2**-reach)], [one.rate * (2**reach - 1)]] if one.octaves is not None else None
             mark = "o" if not one.edge else "<" if one.rate == min(known) else ">"
             axes[0].errorbar([one.rate], [place], xerr=ends, fmt=mark, **LOOK)
             lowest = min(known.values(), key=fmean)
