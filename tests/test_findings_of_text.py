@@ -10,11 +10,11 @@ from experiments import catalogue
 from experiments.across.questions.induction import gains_apart
 from experiments.across.questions.rates import SWEEP, WORDS, tables
 from experiments.campaign.question import BASELINE, CONTROL, VANILLAS, Question
-from experiments.campaign.rates import candidates, own_rate, seeds_of
+from experiments.campaign.rates import candidates, costs, ends, own_rate, seeds_of
 from experiments.campaign.reading import at_length, gain, over
 from experiments.campaign.standing import standings
 from experiments.store.folders import Slot
-from experiments.verdicts.intervals import quantile, t_interval
+from experiments.verdicts.intervals import t_interval
 from tests.findings import CLAIMS, FINDINGS, PAGE, ROOT, between, compared, signed, stored
 
 MODELS = {  # groups of text-induction that are trained, as the page calls them
@@ -243,20 +243,12 @@ def test_numbers_of_predicted_orders():
 def test_the_table_of_rates():
     table = tables(stored("text-rates/measurement.json"))[BY_RATE]
     for arm, losses in table.items():
-        known, best = candidates(losses), own_rate(losses)
+        known, best, reach = candidates(losses), own_rate(losses), ends(losses)
         assert {seeds_of(losses)} == {4}
-        reach = quantile(0.975, 3) * (best.octaves or 0.0)
-        ends = f"{best.rate * 2**-reach:.2g} to {best.rate * 2**reach:.2g}"
-        words = "an end" if best.edge else "not told from an end" if best.octaves is None else ends
+        inside = "not told from an end" if reach is None else f"{reach[0]:.2g} to {reach[1]:.2g}"
+        words = "an end" if best.edge else inside
         cells = [f"{fmean(known[rate]):.2f}" if rate in known else "diverged" for rate in SWEEP.rates]
         assert f"| {WORDS.get(arm, arm)} | {' | '.join(cells)} | {best.rate:.2g}, {words} |" in FINDINGS, arm
-
-
-def costs(losses):
-    """Return what each rate costs a model beside that of its lowest loss, which costs it nothing."""
-    known = candidates(losses)
-    least = min(known.values(), key=fmean)
-    return {rate: t_interval([a - b for a, b in zip(of_seed, least, strict=True)]) for rate, of_seed in known.items()}
 
 
 def test_what_rates_cost():
@@ -274,16 +266,12 @@ def test_what_rates_cost():
         middle = f"{median(x for x, _ in by_cost):.2f}"
         assert f"| {rate:g} | {middle} | {words}{others} |" in FINDINGS
     assert f"0.016 costs {middle} nats per token in the median" in FINDINGS
-    assert {arm: min(of, key=of.get) for arm, of in cost.items() if min(of, key=of.get) == 0.016}.keys() == {
-        "dva",
-        "gate",
-    }
+    assert {arm for arm, rate in zip(cost, lowest, strict=True) if rate == 0.016} == {"dva", "gate"}
 
     def written(arm, rate, table=table):
         one = costs(table[arm])[rate]
         return between(one), abs(one.mean) > one.half_width
 
-    assert written("attnres-equal", 0.008)[0] in FINDINGS
     full, equal = (written(arm, 0.008) for arm in ("attnres", "attnres-equal"))
     assert f"Full is {equal[0]} nats worse at 0.008 than at 0.004, with queries at a tenth of it {full[0]}." in FINDINGS
     high, low = written("vanilla", 0.016), written("vanilla", 0.004, by_fan_in)
@@ -292,8 +280,8 @@ def test_what_rates_cost():
     assert f"the rate 0.016 costs {high[0]}; by fan-in it is the lowest of the three, and 0.004 costs {low[0]}." in (
         FINDINGS
     )
-    told = [written(arm, 0.016)[1] for arm in VANILLAS], [written(arm, 0.004, by_fan_in)[1] for arm in VANILLAS]
-    assert [x.count(False) for x in told] == [1, 0]
+    for rate, of_rate, open_ in ((0.016, table, 1), (0.004, by_fan_in, 0)):
+        assert [written(arm, rate, of_rate)[1] for arm in VANILLAS].count(False) == open_
     assert {min(c, key=lambda rate: c[rate].mean) for c in (costs(by_fan_in[arm]) for arm in VANILLAS)} == {0.016}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from experiments.campaign.setting import Sweep
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.verdicts.intervals import Interval, quantile
+from experiments.verdicts.intervals import Interval, quantile, t_interval
 
 Losses = Mapping[float, Sequence[float | None]]  # by rate, one a seed; None where a training diverged
 Swept = Mapping[float, Sequence[Mapping[float, Arm]]]  # by rate, of every seed, trainings by length
@@ -89,6 +89,22 @@ def octaves_apart(losses: Losses, others: Losses) -> Interval:
     stderr = _jackknife([_place(_without(known, i))[0] - _place(_without(other, i))[0] for i in range(seeds)])
     apart = _place(known)[0] - _place(other)[0]
     return Interval(apart, stderr, quantile(0.975, max(1, seeds - 1)) * stderr)
+
+
+def ends(losses: Losses) -> tuple[float, float] | None:
+    """Return the 95 % interval of an arm's own rate, over seeds; None where it has no error (`OwnRate.octaves`)."""
+    best = own_rate(losses)
+    if best.octaves is None:
+        return None
+    reach = quantile(0.975, max(1, seeds_of(losses) - 1)) * best.octaves
+    return best.rate * 2**-reach, best.rate * 2**reach
+
+
+def costs(losses: Losses) -> dict[float, Interval]:
+    """Return how far each rate's loss lies above the lowest, with 95 % intervals over paired seeds, each alone."""
+    known = candidates(losses)
+    least = min(known.values(), key=fmean)
+    return {rate: t_interval([a - b for a, b in zip(of_seed, least, strict=True)]) for rate, of_seed in known.items()}
 
 
 def candidates(losses: Losses) -> dict[float, Sequence[float]]:

@@ -93,18 +93,18 @@ class Design(Signs):
 
     def predict(self, config: Config) -> Json:
         """Return the signs, and how large the cache of every arm is beside vanilla's."""
-        numbers = {name: cache(arm.architecture, arm.plan).total for name, arm in self._models(config).items()}
+        numbers = {name: cache(arm.architecture, arm.plan).total for name, arm in self.one_of_each(config).items()}
         return {
             **super().predict(config),
-            "cache": {name: of / numbers[VANILLA] for name, of in numbers.items() if name != VANILLA},
+            "cache": {name: count / numbers[VANILLA] for name, count in numbers.items() if name != VANILLA},
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         """Return what every question measures (`Question.measure`), and how long training steps take."""
         measured = super().measure(config, seeds, run)
-        return {**measured, "step_times": step_times(self._models(config), run.slot.device)}
+        return {**measured, "step_times": step_times(self.one_of_each(config), run.slot.device)}
 
-    def _models(self, config: Config) -> dict[str, Arm]:
+    def one_of_each(self, config: Config) -> dict[str, Arm]:
         """Return a training of vanilla, and of every arm of the first group: of any seed and rate."""
         group = config.groups[0]
         cells = {name: self.cell(config, group, name, 1.0) for name in (VANILLA, *group.arms)}
@@ -120,7 +120,7 @@ class Design(Signs):
         self._costs(axes[0], found[name], measurement["step_times"])
         axes[0].set_xlabel("time of a training step (vanilla = 1)")
         axes[0].set_title("Loss against step time")
-        caches = {arm: {"ratio": of, "low": of, "high": of} for arm, of in prediction["cache"].items()}
+        caches = {arm: ratio([times], [1.0]) for arm, times in prediction["cache"].items()}
         self._costs(axes[1], found[name], caches)
         axes[1].set_xlabel("cache of a token (vanilla = 1)")
         axes[1].set_title("Loss against cache")

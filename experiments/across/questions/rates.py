@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from experiments.across.questions import values
 from experiments.attnres.questions import depth
 from experiments.campaign.profiles import CAMPAIGN, profiles
 from experiments.campaign.question import CONTROL, TWIN, VANILLAS, Config, Group, Question
-from experiments.campaign.rates import OwnRate, at_width, candidates, octaves_apart, own_rate, seeds_of
+from experiments.campaign.rates import OwnRate, at_width, candidates, costs, ends, octaves_apart, own_rate
 from experiments.campaign.reading import arms, at_length, gain
 from experiments.campaign.setting import FAN_IN, VANILLA
 from experiments.campaign.signs import NATS
@@ -28,7 +27,6 @@ from experiments.training.arms import START
 from experiments.training.campaign import unpredicted
 from experiments.training.comparing import names_of_own
 from experiments.verdicts.checks import Expectation, Judgement
-from experiments.verdicts.intervals import quantile, t_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,19 +111,16 @@ class Rates(Question):
         places = list(range(len(table), 0, -1))
         rates = sorted({rate for losses in table.values() for rate in losses})
         marks = dict(zip(rates, "vs^", strict=False))
-        for rate, of_rate in marks.items():
-            axes[1].plot([], [], of_rate, label=f"rate {rate:g}", **LOOK)
+        for rate, shape in marks.items():
+            axes[1].plot([], [], shape, label=f"rate {rate:g}", **LOOK)
         for losses, place in zip(table.values(), places, strict=True):
             if not (known := candidates(losses)):
                 continue
-            one = own_rate(known)
-            reach = quantile(0.975, seeds_of(known) - 1) * (one.octaves or 0.0)
-            ends = [[one.rate * (1 - 2**-reach)], [one.rate * (2**reach - 1)]] if one.octaves is not None else None
-            mark = "o" if not one.edge else "<" if one.rate == min(known) else ">"
-            axes[0].errorbar([one.rate], [place], xerr=ends, fmt=mark, **LOOK)
-            lowest = min(known.values(), key=fmean)
-            for rate, of_seed in known.items():
-                cost = t_interval([loss - least for loss, least in zip(of_seed, lowest, strict=True)])
+            best, reach = own_rate(known), ends(known)
+            xerr = [[best.rate - reach[0]], [reach[1] - best.rate]] if reach else None
+            mark = "o" if not best.edge else "<" if best.rate == min(known) else ">"
+            axes[0].errorbar([best.rate], [place], xerr=xerr, fmt=mark, **LOOK)
+            for rate, cost in costs(known).items():
                 height = place + 0.2 * (1 - rates.index(rate))
                 axes[1].errorbar([cost.mean], [height], xerr=[cost.half_width], fmt=marks[rate], **LOOK)
         axes[0].set_xscale("log", base=2)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from experiments.campaign.pool import Pool
 from experiments.campaign.profiles import CAMPAIGN
 from experiments.campaign.question import CONTROL, TWIN, Config, Group
-from experiments.campaign.rates import OwnRate, at_width, octaves_apart, own_rate
+from experiments.campaign.rates import OwnRate, at_width, ends, octaves_apart, own_rate
 from experiments.campaign.setting import FAN_IN, LINES, Cell, Sweep
 from experiments.experiment.execution import execute, prepare
 from experiments.store.folders import Slot, Unfinished
@@ -95,6 +95,7 @@ def test_the_lowest_point_of_a_parabola_is_found(best, curved):
 @pytest.mark.parametrize(("best", "end"), [(1e-3, 4e-3), (1.0, 16e-3)])
 def test_a_rate_beyond_those_tried_is_an_edge(best, end):
     assert own_rate(parabola(best)) == OwnRate(pytest.approx(end), None, True)
+    assert ends(parabola(best)) is None
     assert math.isnan(octaves_apart(parabola(best), parabola(8e-3)).mean)
 
 
@@ -117,9 +118,12 @@ def test_what_remains_where_one_diverged_may_be_an_edge():
 def test_the_error_is_that_of_a_mean_over_seeds():
     """Of parabolas that are alike but for their place the vertex of the mean is the mean place."""
     shifts = [0.1, -0.2, 0.05, 0.15]
-    found = own_rate(parabola(8e-3, noise=shifts))
+    losses = parabola(8e-3, noise=shifts)
+    found = own_rate(losses)
     assert found.rate == pytest.approx(8e-3 * 2 ** np.mean(shifts))
     assert found.octaves == pytest.approx(np.std(shifts, ddof=1) / 2)
+    mean, reach = np.mean(shifts), 3.182446 * np.std(shifts, ddof=1) / 2
+    assert ends(losses) == pytest.approx((8e-3 * 2 ** (mean - reach), 8e-3 * 2 ** (mean + reach)), rel=1e-6)
 
 
 def test_what_both_arms_have_in_common_is_no_error_of_their_difference():
