@@ -148,10 +148,14 @@ class RunFolder:
 
     def lines(self, kind: str, **fields: Any) -> list[Json]:
         """Return the lines of one kind, which have at least these fields, of these types; floats are finite."""
+        return self.lines_of({kind: fields})[kind]
+
+    def lines_of(self, kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Json]]:
+        """Return the lines of some kinds, read once, as `lines` returns those of one."""
         lines = self.metrics()
-        if wrong := [i for i, line in enumerate(lines, 1) if line["kind"] == kind and _misfit(line, fields)]:
+        if wrong := [i for i, line in enumerate(lines, 1) if _misfit(line, kinds.get(line["kind"], {}))]:
             raise self._damaged_lines(wrong, len(wrong) == len(lines))
-        return [line for line in lines if line["kind"] == kind]
+        return {kind: [line for line in lines if line["kind"] == kind] for kind in kinds}
 
     def _damaged_lines(self, numbers: Sequence[int], every: bool) -> UserError:
         path = self / METRICS

@@ -121,14 +121,15 @@ def _size(stack: Stack) -> float:
 
 def finished(run: RunFolder) -> dict[str, Json]:
     """Return the records of a run by key, as `pool.train_all` gives them, whether trained alone or beside others."""
-    records = [*stacked(run), *run.lines("run", key=str)]
+    records = training_records(run)
     return {one["key"]: {name: x for name, x in one.items() if name not in ("kind", "key")} for one in records}
 
 
-def stacked(run: RunFolder) -> list[Json]:
-    """Return the records of all trainings that stood in stacks."""
-    lines = run.lines("stack", common=dict, records=list)
-    return [record for line in lines for record in unpacked(line["common"], line["records"])]
+def training_records(run: RunFolder) -> list[Json]:
+    """Return the records of all trainings of a run: of those that stood in stacks, then of those trained alone."""
+    lines = run.lines_of({"stack": {"common": dict, "records": list}, "run": {"key": str}})
+    stacked = [record for line in lines["stack"] for record in unpacked(line["common"], line["records"])]
+    return [*stacked, *lines["run"]]
 
 
 def _trained(stack: Stack, desk: Desk) -> Json:

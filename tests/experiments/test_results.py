@@ -11,7 +11,7 @@ from experiments import catalogue
 from experiments.campaign.pool import FOLDER
 from experiments.experiment.protocol import figure_files
 from experiments.store.folders import RunFolder
-from experiments.training.stacks import stacked
+from experiments.training.stacks import training_records
 from experiments.verdicts.checks import detected, judgement, worst
 from tests.experiments.committed import RESULTS, as_stored, committed
 from theory.plans.variants import VARIANTS
@@ -60,8 +60,8 @@ def test_a_result_that_grows_holds_trainings_and_what_follows_from_them(name):
     finished = files(name) if name in FINISHED else {"prediction.json"}
     assert there == {"config.json", "metrics.jsonl"} | finished
     run = RunFolder(RESULTS / name)
-    lines = run.lines("run", key=str, loss=float | None)
-    lines += stacked(run)
+    run.lines("run", loss=float | None)
+    lines = training_records(run)
     assert lines
     assert len({line["key"] for line in lines}) == len(lines)
 

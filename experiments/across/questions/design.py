@@ -23,6 +23,7 @@ from experiments.campaign.signs import Asking, Pair, Signs
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.experiment.turns import in_turns, ratio
 from experiments.store.folders import Json, RunFolder
+from experiments.store.progress import warn
 from experiments.training.arms import Arm
 from experiments.verdicts.intervals import Interval
 from theory.plans.accounting import cache
@@ -161,11 +162,17 @@ def step_times(arms: Mapping[str, Arm], device: str) -> dict[str, Json]:
     """Return the time of a training step over vanilla's, by arm: the turns' median, lowest and highest.
 
     Speeds of the trainings themselves will not do: a machine is slower at times, and a pool may hold several machines'.
+    An arm is left out, with a line that says why, if its gradients are not those of the plain path.
     """
     from experiments.training.timed_step import Side
 
     sides = {name: Side(arm.architecture, arm.plan, arm.recipe, device=device) for name, arm in arms.items()}
-    turns = in_turns({name: partial(side.seconds, STEPS) for name, side in sides.items()})
+    other = [name for name, side in sides.items() if not side.same_answer()]
+    if other:
+        warn(f"gradients are not the plain path's, so that a step's time is not stated: {', '.join(other)}")
+    if VANILLA in other:
+        return {}
+    turns = in_turns({name: partial(side.seconds, STEPS) for name, side in sides.items() if name not in other})
     return {name: ratio(seconds, turns[VANILLA]) for name, seconds in turns.items() if name != VANILLA}
 
 

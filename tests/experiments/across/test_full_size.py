@@ -14,7 +14,7 @@ from experiments import catalogue
 from experiments.cli import main
 from experiments.experiment.execution import execute, prepare
 from experiments.store.folders import RunFolder, Slot, Unfinished
-from experiments.training.stacks import stacked
+from experiments.training.stacks import training_records
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = catalogue.names("scale")
@@ -60,7 +60,7 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
     assert (run / "prediction.json").stat().st_mtime <= (trained / "metrics.jsonl").stat().st_mtime
     assert (run / "figure.png").stat().st_size > 10_000
     assert not list(run.path.glob("unfinished-*"))
-    records = [*(line for line in trained.metrics() if line["kind"] == "run"), *stacked(trained)]
+    records = training_records(trained)
     assert records
     assert all({"device", "versions", "commit", "source", "seed", "curve", "loss"} <= set(r) for r in records)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from experiments.campaign import pool
 from experiments.campaign.profiles import SMOKE
 from experiments.campaign.question import Config, Group, Question
 from experiments.campaign.setting import Corpus, Setting
@@ -11,6 +12,13 @@ from experiments.experiment.protocol import Profile
 from icl.data import shards
 from tests.experiments.training.small import prepared_sums
 from theory.plans.presets import llama
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_committed(monkeypatch, tmp_path_factory):
+    """Of what is committed of the campaign nothing is asked for here, and reading it takes seconds."""
+    monkeypatch.setattr(pool, "committed_results", lambda: tmp_path_factory.getbasetemp() / "nothing-committed")
+
 
 TINY = replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=16, vocab=320, context=8), norm_eps=1e-12)
 

@@ -221,7 +221,6 @@ def small(question, tmp_path, monkeypatch):
     """The question is the only one; the folder for its runs."""
     monkeypatch.setattr(catalogue, "names", lambda _: ["asking"])
     monkeypatch.setattr(catalogue, "experiment", lambda _: question)
-    monkeypatch.setattr(pools, "committed_results", lambda: tmp_path / "nothing")
     return tmp_path / "runs"
 
 

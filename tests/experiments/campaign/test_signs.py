@@ -13,6 +13,7 @@ from experiments.campaign.signs import LOSS, Signs, own_rate_groups
 from experiments.training import expectations
 from experiments.training.comparing import comparing
 from experiments.training.expectations import PaperExpectation
+from experiments.training.timed_step import Side
 
 SEEDS, LINES = 8, 80
 QUESTIONS = [one for one in catalogue.all_experiments().values() if isinstance(one, Signs)]
@@ -228,15 +229,30 @@ def test_a_variant_that_is_asked_for_by_name_is_the_one_that_is_trained(name, ra
     assert cell.depth_rate == rate
 
 
-def test_step_times_are_those_of_the_models_that_are_trained():
-    """All that the first group trains, combinations too."""
+@pytest.fixture
+def designed():
+    """The arms whose steps are timed: all that the first group trains, combinations too, and vanilla."""
     design = next(one for one in QUESTIONS if one.name == "text-design")
     config = design.profiles["gpu"].config
     tiny = replace(config, groups=tuple(replace(group, width=8) for group in config.groups))
-    tiny = replace(tiny, setting=design.profiles["smoke"].config.setting)
-    times = step_times(design.one_of_each(tiny), "cpu")
-    assert list(times) == list(tiny.groups[0].arms)
+    arms = design.one_of_each(replace(tiny, setting=design.profiles["smoke"].config.setting))
+    assert list(arms) == ["vanilla", *tiny.groups[0].arms]
+    return arms
+
+
+def test_step_times_are_those_of_the_models_that_are_trained(designed):
+    times = step_times(designed, "cpu")
+    assert list(times) == list(designed)[1:]
     assert all(over_vanilla["low"] > 0 for over_vanilla in times.values())
+
+
+@pytest.mark.parametrize("other", ["svformer", "vanilla"])
+def test_of_a_step_that_computes_something_else_no_time_is_stated(other, designed, monkeypatch, capsys):
+    monkeypatch.setattr(Side, "same_answer", lambda side: side.model.plan != designed[other].plan)
+    monkeypatch.setattr(Side, "seconds", lambda *_: 1.0)
+    there = designed.keys() - {"vanilla", other} if other != "vanilla" else set()
+    assert step_times(designed, "cpu").keys() == there
+    assert f"a step's time is not stated: {other}\n" in capsys.readouterr().err
 
 
 def test_costs_where_a_time_is_undecided_or_a_group_is_missing():
@@ -248,6 +264,9 @@ def test_costs_where_a_time_is_undecided_or_a_group_is_missing():
     measurement["step_times"]["skipv1"]["ratio"] = None
     fewer = design.draw(prediction, measurement).axes[0]
     assert len(shown.containers) - len(fewer.containers) == 1
+    del measurement["step_times"]["svformer"]
+    fewer_still = design.draw(prediction, measurement).axes[0]
+    assert len(fewer.containers) - len(fewer_still.containers) == 1
     some = {**measurement, "groups": {other: measurement["groups"][other] for other in others}}
     assert len(design.draw(prediction, some).axes) == 4
 

@@ -122,6 +122,7 @@ def test_an_experiment_without_a_run_says_so(material):
     assert "No run of it is finished" in unrun["experiments/scale-uptrain.md"]
 
 
+@pytest.mark.long
 def test_the_files_of_a_run_are_read_once(material, monkeypatch):
     read, run = [], replace(material.runs["scale-uptrain"][0])
     of_a_folder = RunFolder.read
