@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.campaign.pool import Pool, prices
+from experiments.campaign.pool import Pool, prices, without_text
 from experiments.campaign.question import Question
 from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary
 from experiments.store.folders import Json, Slot
@@ -48,6 +48,15 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
         trained = len(trunks([arm for arm in arms if arm in records]))
         rows.append(Standing(question, trained, len(own), seconds=sum(own), checks=_checks(question, out)))
     return rows
+
+
+def require_text(questions: Sequence[Question], out: Path, slot: Slot) -> None:
+    """Raise UserError, where no text is given, if a training is missing that it is needed for."""
+    pool = Pool(out, slot)
+    for question in questions:
+        arms = _arms(question, pool)
+        if slot.data is None and pool.finished(arms).keys() < {*arms}:
+            raise without_text(question.profiles[PROFILE].config.setting.corpus)
 
 
 def _arms(question: Question, pool: Pool) -> list[Arm]:

@@ -38,7 +38,7 @@ def add_to(commands: Commands) -> None:
 
 def campaign(options: argparse.Namespace) -> int:
     from experiments.campaign.question import Question
-    from experiments.campaign.standing import PROFILE, as_json, standings
+    from experiments.campaign.standing import PROFILE, as_json, require_text, standings
     from experiments.training.device import slot_for
 
     experiments = [catalogue.experiment(name) for name in catalogue.names("scale")]
@@ -47,6 +47,7 @@ def campaign(options: argparse.Namespace) -> int:
     about = {"jobs": options.jobs, "minutes": options.minutes, "data": options.data}
     slot = slot_for(questions, PROFILE, options.device, **about)
     if options.minutes is not None:
+        require_text(questions, options.out, slot)
         _go_on(questions, options.out, slot)
     listed = standings(questions, options.out, slot)
     if options.json:
