@@ -8,7 +8,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.across.questions.induction import gains_apart
-from experiments.across.questions.rates import SWEEP, WORDS, tables
+from experiments.across.questions.rates import WORDS, tables
 from experiments.campaign.question import BASELINE, CONTROL, VANILLAS, Question
 from experiments.campaign.rates import candidates, costs, ends, own_rate, seeds_of
 from experiments.campaign.reading import at_length, gain, over
@@ -247,7 +247,7 @@ def test_the_table_of_rates():
         assert {seeds_of(losses)} == {4}
         inside = "not told from an end" if reach is None else f"{reach[0]:.2g} to {reach[1]:.2g}"
         words = "an end" if best.edge else inside
-        cells = [f"{fmean(known[rate]):.2f}" if rate in known else "diverged" for rate in SWEEP.rates]
+        cells = [f"{fmean(known[rate]):.2f}" if rate in known else "diverged" for rate in losses]
         assert f"| {WORDS.get(arm, arm)} | {' | '.join(cells)} | {best.rate:.2g}, {words} |" in FINDINGS, arm
 
 
@@ -258,7 +258,7 @@ def test_what_rates_cost():
     lowest = [min(of_arm, key=of_arm.get) for of_arm in cost.values()]
     below = len(lowest) - lowest.count(0.016)
     assert f"0.004 or 0.008 has the lowest loss for {below} of {len(lowest)} models of 0.11M" in FINDINGS
-    for rate in SWEEP.rates:
+    for rate in table["vanilla"]:
         by_cost = sorted((of_arm[rate], arm) for arm, of_arm in cost.items())
         (next_, _), (largest, arm) = by_cost[-2:]
         words = f"{largest:.2f} ({WORDS[arm]})"

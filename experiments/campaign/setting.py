@@ -63,7 +63,7 @@ class Sweep:
         seeds: of each rate.
     """
 
-    rates: tuple[float, ...] = (4e-3, 8e-3, 16e-3)
+    rates: tuple[float, ...] = (2e-3, 4e-3, 8e-3, 16e-3)
     width: int = 32
     until: float = 10.0
     seeds: int = 4

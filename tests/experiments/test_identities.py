@@ -99,7 +99,7 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     "text-depth": {"smoke": "9a578a2b03", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "ladder": {"smoke": "72c74c6e31", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-induction": {"smoke": "1389151ecd", "cpu": "", "gpu": "", "gpu-tiny": ""},
-    "text-rates": {"smoke": "b001ed1dfb", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "text-rates": {"smoke": "262a390447", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-predicted": {"smoke": "8799b21f7a", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-design": {"smoke": "b6e8ddd1ad", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-values": {"smoke": "2b663d9267", "cpu": "", "gpu": "", "gpu-tiny": ""},

@@ -205,10 +205,10 @@ def test_best_rates_and_how_far_they_are_apart():
 
 
 def test_what_is_gained_at_each_rate_that_is_shared():
-    """At the lowest of three rates, 0.1 times the squares of how many doublings each one's best is away."""
+    """Losses are 0.1 times the squares of how many doublings each one's best is away."""
     found = {name: one.measured for name, one in checks({"svformer": 16e-3, "vanilla": 8e-3}).items()}
-    gained = [found[f"gain/width 32, rate {rate:g}, initial weights fan-in/svformer"] for rate in SWEEP.rates]
-    assert gained == pytest.approx([0.1 * (4 - 1), 0.1, -0.1])
+    gained = [found[f"gain/width 32, rate {rate:g}, initial weights fan-in/svformer"] for rate in rates.BY_FAN_IN]
+    assert gained == pytest.approx([0.1 * (4 - 1), 0.1, -0.1, 0.1 * (1 - 4)])
 
 
 def test_an_end_of_what_was_tried_is_named():
@@ -221,7 +221,7 @@ def test_what_diverged_at_a_rate_is_no_candidate_there():
     measurement = measured({})
     for at, group in enumerate(measurement["groups"].values()):
         group["loss"]["attnres"] = {"10.0": [None, *[3.0] * (len(SHIFTS) - 1)]} if at < len(SWEEP.rates) else {}
-        if at == 2:
+        if at == len(SWEEP.rates) - 1:
             group["loss"]["skipv1"]["10.0"] = [None] * len(SHIFTS)
         if "attnres" not in group["rates"]:
             del group["loss"]["attnres"]
@@ -237,7 +237,7 @@ def test_groups_that_are_missing_are_left_out():
     whole = measured({})
     name = next(name for name in whole["groups"] if name.startswith(f"width {NEXT}"))
     some = {"groups": {other: group for other, group in whole["groups"].items() if other != name}}
-    assert len(tables(some)[WIDER]["svformer"]) == 2
+    assert len(tables(some)[WIDER]["svformer"]) == len(SWEEP.rates) - 1
     assert tables({"groups": {name: whole["groups"][name]}}) == {}
 
 
@@ -250,14 +250,15 @@ def test_its_figure_has_a_row_for_every_arm():
 
 def test_its_figure_marks_ends_and_says_what_other_rates_cost():
     """Losses are 0.1 times the squares of how many doublings each one's best rate is away."""
-    own, cost = rates.EXPERIMENT.draw({}, measured({"denseformer": 16e-3, "attnres": 4e-3})).axes
+    own, cost = rates.EXPERIMENT.draw({}, measured({"denseformer": 16e-3, "attnres": 2e-3})).axes
     rows = dict(zip([label.get_text() for label in own.get_yticklabels()], own.get_yticks(), strict=True))
 
     def points(axis, name):
-        lines = [line for line in axis.lines if line.get_marker() in {*"o<>vs^"} and line.get_xdata().size]
+        lines = [line for line in axis.lines if line.get_marker() in {*"o<>vs^Dp"} and line.get_xdata().size]
         return [(line.get_marker(), line.get_xdata()[0]) for line in lines if round(line.get_ydata()[0]) == rows[name]]
 
-    assert [points(own, name) for name in ("DenseFormer", "Full")] == [[(">", 16e-3)], [("<", 4e-3)]]
+    assert [points(own, name) for name in ("DenseFormer", "Full")] == [[(">", 16e-3)], [("<", 2e-3)]]
     assert points(own, "SVFormer") == [("o", pytest.approx(8e-3))]
-    assert points(cost, "SVFormer") == [("v", pytest.approx(0.1)), ("s", 0), ("^", pytest.approx(0.1))]
-    assert points(cost, "Full") == [("v", 0), ("s", pytest.approx(0.1)), ("^", pytest.approx(0.4))]
+    by_distance = [0, pytest.approx(0.1), pytest.approx(0.4), pytest.approx(0.9)]
+    assert points(cost, "SVFormer") == [*zip("vs^D", [by_distance[i] for i in (2, 1, 0, 1)], strict=True)]
+    assert points(cost, "Full") == [*zip("vs^D", by_distance, strict=True)]
