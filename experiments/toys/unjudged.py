@@ -17,6 +17,10 @@ OF_VALUES: Mapping[Callable[..., Any], str] = {
     mix.q: "a claim on values: whose queries meet them makes no difference",
     mix.k: "a claim on values: whose keys meet them makes no difference",
 }
+OF_VALUES_IN_A_TABLE: Mapping[Callable[..., Any], str] = {
+    **OF_VALUES,
+    plan.Plan.head: "of plans that make sense: only whether they do is asked so, and values are read from the table",
+}
 OF_VALUE_MAPS: Mapping[Callable[..., Any], str] = {
     **OF_VALUES,
     heads.toy_heads: "whether a value is there counts, and not its weight",

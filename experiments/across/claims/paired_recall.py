@@ -55,6 +55,7 @@ PAIRED = Claim(
     proof=paired_recall,
     uses=("toy.recall-one-layer",),
     unjudged={
+        **dict.fromkeys((q, k, v), "claimed whichever layer's are read"),
         at(arc, "neighbours(count) * np.arange(count) - SPREAD / 2"): WHERE_IT_BEGINS,
         at(arc, "SPREAD / 2"): WHERE_IT_BEGINS,
     },

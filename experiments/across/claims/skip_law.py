@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.ledger.claim import Claim, Conditions
-from experiments.toys.unjudged import NUMBER, OF_VALUES
+from experiments.toys.unjudged import NUMBER, OF_VALUES_IN_A_TABLE
 from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, built
@@ -61,7 +61,7 @@ LAW = Claim(
     verdict="verified",
     proof=skip_law_theory,
     uses=("skipv1.general-covariance",),
-    unjudged={**OF_VALUES, built: NUMBER},
+    unjudged={**OF_VALUES_IN_A_TABLE, built: NUMBER},
 )
 
 

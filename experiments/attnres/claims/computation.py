@@ -140,6 +140,7 @@ TRAFFIC = Claim(
         **OF_VALUES,
         **OF_COUNTS,
         Architecture.attending: "no copy stands in for heads here",
+        Architecture.window_of: "of one token no window hides anything",
         attnres_plan: "a norm of the keys is no product",
         **dict.fromkeys(
             (

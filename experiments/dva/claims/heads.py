@@ -18,6 +18,7 @@ from theory.dva.scores import factors, form, shares
 from theory.errors import BadInput
 from theory.plans.accounting import flops, total_parameters
 from theory.plans.architecture import Architecture
+from theory.plans.depth import Depth
 from theory.plans.memory import activations, answered, reads_over_depth
 from theory.plans.names import resolve
 from theory.plans.presets import gpt2
@@ -313,7 +314,7 @@ LIMIT = Claim(
         **OF_PARAMETERS,
         **OF_A_LAYER,
         **dict.fromkeys(
-            (activations, answered, reads_over_depth),
+            (activations, answered, reads_over_depth, Depth.saved),
             "what is kept is told with fused kernels and without: a difference",
         ),
     },

@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.ledger.claim import Claim, Conditions, at
 from experiments.resformer.claims.smoothing import causal_attention
-from experiments.toys.unjudged import OF_VALUES
+from experiments.toys.unjudged import OF_VALUES, OF_VALUES_IN_A_TABLE
 from theory.plans import mix
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
@@ -145,7 +145,7 @@ CONCENTRATION = Claim(
     "attention, which Eqn. (11) measures, that says nothing.",
     proof=smoothing,
     uses=("resformer.eqn11-sum", "resformer.eqn11-sign", "resformer.smoothing"),
-    unjudged={**OF_VALUES},
+    unjudged=OF_VALUES_IN_A_TABLE,
 )
 
 

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 
 from experiments.ledger.claim import Claim, Conditions
 from experiments.resformer.printed import printed
-from experiments.toys.unjudged import OF_COUNTS, OF_VALUES
+from experiments.toys.unjudged import OF_COUNTS, OF_VALUES, OF_VALUES_IN_A_TABLE
 from theory.plans.accounting import cache
 from theory.plans.names import model, resolve
 from theory.plans.plan import Shape
@@ -302,7 +302,7 @@ EFFECTIVE_DEPTH = Claim(
     verdict="verified",
     proof=smoothing.depth_filters,
     unjudged={
-        **OF_VALUES,
+        **OF_VALUES_IN_A_TABLE,
         VARIANTS["shared-queries"].make: NO_FILTER,
         VARIANTS["shared-keys"].make: NO_FILTER,
     },

@@ -13,7 +13,7 @@ import sympy
 from experiments.ledger.claim import Claim, Conditions
 from experiments.resformer.claims.smoothing import causal_attention
 from experiments.resformer.claims.training import cost_the_same
-from experiments.toys.unjudged import OF_COUNTS, OF_VALUES
+from experiments.toys.unjudged import OF_COUNTS, OF_VALUES, OF_VALUES_IN_A_TABLE
 from theory.plans.heads import toy_heads
 from theory.plans.mix import Mix
 from theory.plans.names import resolve
@@ -373,7 +373,7 @@ SOURCE = Claim(
     verdict="verified",
     proof=smoothing,
     uses=("resformer.smoothing",),
-    unjudged=OF_VALUES,
+    unjudged=OF_VALUES_IN_A_TABLE,
 )
 Earlier = Callable[[list[Array]], Array]
 

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import exp1
 
 from experiments.ledger.claim import Claim, Conditions, at
-from experiments.toys.unjudged import OF_VALUES
+from experiments.toys.unjudged import OF_VALUES, OF_VALUES_IN_A_TABLE
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import Array
@@ -56,7 +56,7 @@ SMOOTHING = Claim(
     "what is common, as 1/depth)",
     verdict="verified",
     proof=smoothing,
-    unjudged=OF_VALUES,
+    unjudged=OF_VALUES_IN_A_TABLE,
 )
 
 
@@ -161,7 +161,7 @@ NEUTRENO_DEPTH = Claim(
     assumes="nothing but attention, one matrix A in all layers, |mu - lambda| < 1",
     verdict="verified",
     proof=smoothing,
-    unjudged=OF_VALUES,
+    unjudged=OF_VALUES_IN_A_TABLE,
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim, at
-from experiments.toys.unjudged import OF_VALUES
+from experiments.toys.unjudged import OF_VALUES_IN_A_TABLE
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts import regression, setting, spectral
@@ -66,7 +66,7 @@ OWN_VALUES = Claim(
     assumes=FAMILY,
     verdict="verified",
     proof=deep,
-    unjudged={**OF_VALUES},
+    unjudged=OF_VALUES_IN_A_TABLE,
 )
 
 
@@ -167,7 +167,7 @@ RAW_VALUES = Claim(
     verdict="verified",
     proof=deep,
     uses=("deep.best-polynomial", "skipv1.mha-infimum"),
-    unjudged={**OF_VALUES, cla_v: "CLA shares the same values; its keys make no difference"},
+    unjudged={**OF_VALUES_IN_A_TABLE, cla_v: "CLA shares the same values; its keys make no difference"},
 )
 
 RAW_VALUES.check(
@@ -255,7 +255,7 @@ MIXED_VALUES = Claim(
     proof=deep,
     uses=("deep.own-values", "deep.best-polynomial"),
     unjudged={
-        **OF_VALUES,
+        **OF_VALUES_IN_A_TABLE,
         at(mixed_weights, "layers + 1 -> layers + 2"): "one coefficient more, which is zero, above the degree",
     },
 )

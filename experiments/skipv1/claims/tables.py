@@ -8,7 +8,7 @@ from itertools import product
 from statistics import fmean, stdev
 
 from experiments.ledger.claim import Claim
-from experiments.toys.unjudged import OF_CACHES, OF_PARAMETERS, OF_VALUES
+from experiments.toys.unjudged import OF_CACHES, OF_PARAMETERS, OF_VALUES_IN_A_TABLE
 from experiments.training.printed import BASELINE, REPEATED
 from experiments.verdicts.intervals import quantile, t_interval
 from theory.plans.accounting import cache, norm_parameters, parameters
@@ -176,7 +176,7 @@ HEADS = Claim(
     correction="Heads 0 to H' are H' + 1, so that a layer would have H + 1 heads.  The formula above it is right: it "
     "keeps heads 1 to H'.  ViT-Tiny has three heads, of which no number is half; by our reading, which rounds what "
     "is skipped down, a third of the value heads are layer 1's.",
-    unjudged=OF_VALUES,
+    unjudged=OF_VALUES_IN_A_TABLE,
 )
 
 HEADS.row(
