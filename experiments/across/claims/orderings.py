@@ -23,7 +23,7 @@ from experiments.verdicts.orders import agreement
 from theory.plans.heads import ORDINARY, SKIP
 from theory.plans.mix import total
 from theory.plans.names import resolve
-from theory.plans.plan import Shape
+from theory.plans.plan import Shape, learned_parameters
 from theory.plans.variants import of_the_papers, ours
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.gap_weights import skipv1_weights
@@ -140,6 +140,7 @@ ORDERINGS = Claim(
         total: SAME_TOY,
         ours: "their names, by which variants are asked for",
         of_the_papers: "their names, by which variants are asked for",
+        learned_parameters: "none of these papers' weights is as wide as a head",
         needs_free_weights: "which entry a point of the experiment belongs to",
     },
 )
