@@ -52,10 +52,12 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
 
 def require_text(questions: Sequence[Question], out: Path, slot: Slot) -> None:
     """Raise UserError, where no text is given, if a training is missing that it is needed for."""
+    if slot.data is not None:
+        return
     pool = Pool(out, slot)
     for question in questions:
         arms = _arms(question, pool)
-        if slot.data is None and pool.finished(arms).keys() < {*arms}:
+        if pool.finished(arms).keys() < {*arms}:
             raise without_text(question.profiles[PROFILE].config.setting.corpus)
 
 

@@ -13,14 +13,13 @@ from icl.data import shards
 from tests.experiments.training.small import prepared_sums
 from theory.plans.presets import llama
 
+TINY = replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=16, vocab=320, context=8), norm_eps=1e-12)
+
 
 @pytest.fixture(autouse=True)
 def nothing_is_committed(monkeypatch, tmp_path_factory):
-    """Of what is committed of the campaign nothing is asked for here, and reading it takes seconds."""
+    """No test here asks for committed trainings, and reading them takes seconds."""
     monkeypatch.setattr(pool, "committed_results", lambda: tmp_path_factory.getbasetemp() / "nothing-committed")
-
-
-TINY = replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=16, vocab=320, context=8), norm_eps=1e-12)
 
 
 @pytest.fixture(scope="session")
